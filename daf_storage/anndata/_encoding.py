@@ -31,17 +31,19 @@ class EncodedColumn:
     """A column as Daf stores it."""
 
     values: Any
-    """Numpy or Arrow strings, one per entry."""
+    """Numpy, Arrow strings or a stored array, one element per entry; None if there is a problem."""
     rule: Rule = field(default_factory=dict)
     """What decoding needs besides; empty for plain numbers and strings."""
-    is_missing: npt.NDArray[np.bool_] | None = None
-    """Which entries are missing, where the values alone cannot say it."""
+    is_missing: Any = None
+    """Which entries are missing, as an array, where the values alone cannot say it."""
     empty_is_missing: bool = False
     """Whether some entries are missing, and the empty strings are just these."""
     categories: pa.Array | None = None
     """The categories of a categorical, in order."""
     note: str = ""
     """What changed for good, for the report; empty if the column comes back as it was."""
+    problem: str = ""
+    """Why Daf has no such vector; empty if it has."""
 
 
 def encode_column(series: Any) -> EncodedColumn:

@@ -301,13 +301,13 @@ def _memberships(modalities: Iterable[_Modality], contents: Contents) -> dict[st
     return found
 
 
-def _names_where_mapped(names: Any, nodes: Nodes) -> StoredArray:
+def _names_where_mapped(names: Callable[[], StoredArray], nodes: Nodes) -> StoredArray:
     """Return the names of entries that a modality has, and empty strings for the others."""
     places = required_array(nodes[0], "", "the places of entries in a modality")
 
     def strings() -> Any:
         positions = places.read().reshape(-1).astype(np.int64)
-        own = names(nodes[1:]).read_strings().cast("string")
+        own = names().read_strings().cast("string")
         if positions.size and int(positions.max()) > len(own):
             raise errors.CorruptDataError(
                 f"a place in a modality is the {positions.max():,}th of {len(own):,} entries"

@@ -8,20 +8,20 @@ what is missing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
+from daf_storage.anndata._encoding import EncodedColumn, encode_column
 from daf_storage.anndata._restored import AnnDataWarning
-from daf_storage.anndata._stored import CodedStrings, Nodes, node_at
+from daf_storage.anndata._stored import CodedStrings, node_at
 from daf_storage.base import (
     RESERVED_VECTORS,
     StorageType,
@@ -30,8 +30,7 @@ from daf_storage.base import (
     pandas,
     string_offsets,
 )
-from daf_storage.data import Convention, required_array, strings_input
-from daf_storage.data import convention_attributes as attributes_of
+from daf_storage.data import required_array, strings_input
 from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree, ZarrTree
 
 _UNREADABLE: Final = (ValueError, TypeError, pa.ArrowException)
@@ -39,304 +38,182 @@ _UNREADABLE: Final = (ValueError, TypeError, pa.ArrowException)
 _OF_STRINGS: Final = {"kind": "text", "dtype": "str"}
 """The rule of strings as anndata reads them with pandas 3; with pandas 2 it changes nothing."""
 
-MissingAs: TypeAlias = Literal["", "empty", "vector"]
-"""How a vector marks missing values: it has none; by empty strings; or by a second vector, where
-empty strings are values."""
-
 
 class Column:
-    """A column of obs or var, as a vector; by default one array, which says all of it.
+    """A column of obs or var, of which it is looked what becomes of it when that is needed.
 
     Parameters
     ----------
     sources
         The paths of what it consists of.
-    make
-        Returns the vector, given the pinned sources.
-    rule
-        What restores the column from the vector.
-    error
-        What is wrong with its metadata: whoever uses it gets this.
+    encode
+        Returns what becomes of it.
+    series
+        Returns it as pandas has it, if it is not one element of a file.
+    categories
+        Those of a categorical, if they lie in a file.
+    is_plain
+        Whether its metadata say that there is a vector, and that it needs no second one.
     """
 
-    note: str = ""
-    """What the vector does not have of the column; empty if nothing."""
-    may_have_companion = True
-    """Whether a second vector may say what is missing, as far as its type tells."""
     column_name = name = companion_name = ""
     """What it is called in its frame; its vector, if there is one; a second one, if it has one."""
-    unclear: errors.FormatError | None = None
-    """Why it cannot be said what is missing."""
-    _has_companion: bool | None = None
 
     def __init__(
         self,
         sources: tuple[str, ...],
-        make: Callable[[Nodes], StoredArray] | None = None,
+        encode: Callable[[], EncodedColumn],
+        series: Callable[[], Any] | None = None,
+        categories: StoredArray | None = None,
         *,
-        rule: Mapping[str, Any] | None = None,
-        error: errors.DafError | None = None,
+        is_plain: bool = False,
     ) -> None:
+        def encoded() -> EncodedColumn:
+            try:
+                return encode()
+            except errors.FormatError:
+                raise
+            except _UNREADABLE as error:
+                return EncodedColumn(None, problem=str(error))
+
         self.sources = sources
-        self._make = make
-        self._rule = rule or {}
-        self.error = error
+        self.encoded = functools.cache(encoded)
+        """Returns what becomes of it; what cannot be read now is asked for again."""
+        self.series = series
+        self._categories = categories
+        self._is_plain = is_plain
         self.state: Hashable | None = None
         """The identity of the sources before they were looked at; None if nothing is kept."""
 
     @property
-    def is_shown(self) -> bool:
-        """Whether there is such a vector, and nothing is wrong with its metadata."""
-        return not self.problem and self.error is None
+    def error(self) -> errors.FormatError | None:
+        """What is wrong with it: whoever uses it gets this."""
+        try:
+            self.encoded()
+        except errors.FormatError as error:
+            return error
+        return None
+
+    @property
+    def found(self) -> EncodedColumn | None:
+        """What becomes of it; None if there is no such vector, or something is wrong with it."""
+        return None if self.problem or self.error is not None else self.encoded()
+
+    @property
+    def problem(self) -> str:
+        """Why Daf has no such vector; empty if it has."""
+        return "" if self._is_plain or self.error is not None else self.encoded().problem
+
+    def category_count(self) -> int | None:
+        """Return how many categories there are, of a categorical; by metadata alone if it can."""
+        if self._categories is not None:
+            return self._categories.info.size
+        categories = self.encoded().categories
+        return None if categories is None else len(categories)
 
     @property
     def companion(self) -> str:
         """The name of the vector that says what is missing; empty if there is none."""
-        if self._has_companion is None:  # what cannot be read now is asked for again
-            self.unclear, may_have_one = None, self.is_shown and self.may_have_companion
-            try:
-                self._has_companion = may_have_one and self.missing_as() == "vector"
-            except errors.FormatError as error:
-                self.unclear = error
-        return self.companion_name if self._has_companion else ""
-
-    @functools.cached_property
-    def problem(self) -> str:
-        """Why Daf has no such vector; empty if it has."""
-        try:
-            self.check()
-        except _UNREADABLE as error:
-            return str(error)
-        return ""
-
-    def check(self) -> None:
-        """Raise if Daf has no such vector."""
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column from the vector."""
-        return dict(self._rule)
-
-    def categories(self) -> pa.Array | None:
-        """Return the categories of a categorical, in order; None for others."""
-        return None
-
-    def category_count(self) -> int | None:
-        """Return how many categories there are, of a categorical; by metadata alone if it can."""
-        categories = self.categories()
-        return None if categories is None else len(categories)
-
-    def missing_as(self) -> MissingAs:
-        """Return how missing values are marked."""
-        return ""
-
-    def array(self, nodes: Nodes) -> StoredArray:
-        """Return the vector."""
-        assert self._make is not None  # noqa: S101 - a column with a problem is no vector
-        return self._make(nodes)
-
-    def entries(self, nodes: Nodes) -> StoredArray:
-        """Return it as an index."""
-        return self.array(nodes)
-
-    def is_missing(self, nodes: Nodes) -> StoredArray:
-        """Return the second vector: the mask."""
-        return required_array(nodes[0], "mask", self.sources[0])
-
-    def attributes(self) -> dict[str, str]:
-        """Return the attributes of the vector."""
-        is_empty = self.missing_as() == "empty"
-        return attributes_of(Convention.EMPTY_IS_MISSING if is_empty else None)
+        found = None if self._is_plain else self.found
+        return "" if found is None or found.is_missing is None else self.companion_name
 
 
-class SeriesColumn(Column):
-    """A column that pandas has, or that only anndata reads: as an import stores it."""
-
-    def __init__(self, sources: tuple[str, ...], series: Callable[[], Any]) -> None:
-        super().__init__(sources)
-        self.value = functools.cache(series)
-
-    @functools.cached_property
-    def _encoded(self) -> encoding.EncodedColumn:
-        return encoding.encode_column(self.value())
-
-    def check(self) -> None:
-        """Raise if Daf has no such vector."""
-        _ = self._encoded
-
-    @functools.cached_property
-    def note(self) -> str:  # type: ignore[override]  # made when it is needed
-        """What the vector does not have of the column."""
-        return self._encoded.note
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column."""
-        return dict(self._encoded.rule)
-
-    def categories(self) -> pa.Array | None:
-        """Return the categories, if it is a categorical."""
-        return None if self.problem else self._encoded.categories
-
-    def missing_as(self) -> MissingAs:
-        """Return how missing values are marked."""
-        if self._encoded.is_missing is not None:
-            return "vector"
-        return "empty" if self._encoded.empty_is_missing else ""
-
-    def array(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
-        """Return the vector."""
-        return MemoryArray(lambda: self._encoded.values)
-
-    def is_missing(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
-        """Return the second vector."""
-        return MemoryArray(lambda: self._encoded.is_missing)
+def series_column(sources: tuple[str, ...], series: Callable[[], Any]) -> Column:
+    """Return a column that pandas has, or that only anndata reads: as an import stores it."""
+    return Column(sources, lambda: encode_column(series()), series)
 
 
-class CategoricalColumn(Column):
-    """Codes and categories: strings as codes of them."""
+def broken_column(path: str, error: errors.FormatError) -> Column:
+    """Return a column of which the metadata are broken: whoever uses it gets the error."""
 
-    def __init__(
-        self,
-        sources: tuple[str, ...],
-        node: Node,
-        codes: str,
-        categories: StoredArray,
-        *,
-        ordered_by: Node,
-        what: str,
-    ) -> None:
-        super().__init__(sources)
-        self._codes_name = codes
-        self._is_ordered = functools.cache(lambda: bool(ordered_by.attribute("ordered")))
-        self._has_missing = functools.cache(lambda: bool((self._codes((node,)).read() < 0).any()))
-        self._stored_categories = categories
-        self._is_string = categories.info.storage_type.is_string
-        self._what = what
+    def fail() -> EncodedColumn:
+        raise error
 
-    def _codes(self, nodes: Nodes) -> StoredArray:
-        return required_array(nodes[0], self._codes_name, self.sources[0])
+    return Column((path,), fail)
 
-    def check(self) -> None:
-        """Raise if Daf has no such vector; strings need not be looked at."""
-        if not self._is_string:
-            _ = self._unusual
 
-    def category_count(self) -> int:
-        """Return how many categories there are."""
-        return self._stored_categories.info.size
+def _categorical(tree: Tree, sources: tuple[str, ...], categories: StoredArray) -> Column:
+    """Return a column of codes and categories; the codes are read if a category is empty."""
 
-    def categories(self) -> pa.Array:
-        """Return the categories as strings, in order."""
-        return self._strings
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column."""
-        if self._is_string:
-            return {"kind": "categorical", "ordered": self._is_ordered()}
-        return dict(self._unusual.rule)
-
-    @functools.cached_property
-    def _strings(self) -> pa.Array:
-        stored = self._stored_categories
-        return stored.read_strings() if self._is_string else self._unusual.categories
-
-    @functools.cached_property
-    def _unusual(self) -> encoding.EncodedColumn:
-        """What becomes of categories that are no strings."""
-        values = self._stored_categories.read()
-        empty = pandas(extra="anndata").Categorical.from_codes(
-            np.empty(0, np.int8), categories=values, ordered=self._is_ordered()
-        )
-        return encoding.encode_column(pandas(extra="anndata").Series(empty))
-
-    @functools.cached_property
-    def _has_empty(self) -> bool:
-        """Whether a category is the empty string."""
-        return not np.diff(string_offsets(self.categories())).all()
-
-    def missing_as(self) -> MissingAs:
-        """Return how missing values are marked; reads the codes if a category is empty."""
-        if not self._has_empty:
-            return "empty"
-        return "vector" if self._has_missing() else ""
-
-    def array(self, nodes: Nodes) -> StoredArray:
-        """Return the strings."""
-        return CodedStrings(self._codes(nodes), self.categories, what=self._what)
-
-    def is_missing(self, nodes: Nodes) -> StoredArray:
-        """Return for which entries there is no code."""
-        codes = self._codes(nodes)
-        return MemoryArray(
-            lambda: codes.read() < 0, shape=codes.info.shape, storage_type=StorageType.BOOL
+    def encode() -> EncodedColumn:
+        nodes, what = [node_at(tree, each) for each in sources], f"{tree.location}: {sources[0]}"
+        codes = required_array(nodes[0], "" if nodes[0].kind == "array" else "codes", what)
+        is_ordered = bool(nodes[-1].attribute("ordered"))
+        rule: dict[str, Any] = {"kind": "categorical", "ordered": is_ordered}
+        if categories.info.storage_type.is_string:
+            strings = categories.read_strings()
+        else:
+            empty = pandas(extra="anndata").Categorical.from_codes(
+                np.empty(0, np.int8), categories=categories.read(), ordered=is_ordered
+            )
+            unusual = encode_column(pandas(extra="anndata").Series(empty))
+            rule, strings = unusual.rule, unusual.categories
+        is_missing, has_empty = None, not np.diff(string_offsets(strings)).all()
+        if has_empty and bool((codes.read() < 0).any()):
+            is_missing = MemoryArray(
+                lambda: codes.read() < 0, shape=codes.info.shape, storage_type=StorageType.BOOL
+            )
+        values = CodedStrings(codes, strings, what=what)
+        return EncodedColumn(
+            values, rule, is_missing, empty_is_missing=not has_empty, categories=strings
         )
 
-
-class MaskedColumn(Column):
-    """Integers, booleans or strings, and a mask of those that are missing."""
-
-    def __init__(self, tree: Tree, path: str, node: Node) -> None:
-        super().__init__((path,))
-        self._what = f"{tree.location}: {path}"
-        values, mask = values_and_mask(node, self._what)
-        self._kind = kind = values.info.storage_type
-        self.may_have_companion = kind.is_string
-        self._na_value = node.attribute("na-value")
-        self._is_bool = kind is StorageType.BOOL
-        is_string = elements.encoding_of(node) == "nullable-string-array"
-        if not (kind.is_string if is_string else self._is_bool or kind.is_integer):
-            wanted = "strings" if is_string else "integers or booleans"
-            raise errors.CorruptDataError(f"{self._what}: its values are no {wanted}")
-        self._has_missing = functools.cache(lambda: _any(mask))
-        self._has_empty = functools.cache(lambda: kind.is_string and _has_empty(values, mask))
-        self._is_text = functools.cache(
-            lambda: kind.is_string or self._is_bool or isinstance(_encoded(values, mask), pa.Array)
-        )
-
-    def rule(self) -> dict[str, Any]:
-        """Return what restores the column."""
-        if not self._kind.is_string:
-            return {"kind": "nullable", "dtype": "boolean" if self._is_bool else self._kind.value}
-        rule = {"kind": "text", "dtype": "string", "missing": self._has_missing()}
-        return {**rule, "na_value": "NaN"} if self._na_value == "NaN" else rule
-
-    def missing_as(self) -> MissingAs:
-        """Return how missing values are marked; reads the strings if some are missing."""
-        if not self._has_missing() or not self._is_text():
-            return ""
-        return "vector" if self._has_empty() else "empty"
-
-    def array(self, nodes: Nodes, missing: str = "") -> StoredArray:
-        """Return the stored values if none is missing, else what an import makes of them."""
-        values, mask = values_and_mask(nodes[0], self._what)
-        if not _any(mask):
-            return values
-        is_string = self._kind.is_string
-        encoded = functools.partial(_filled, missing=missing) if is_string else _encoded
-        return MemoryArray(
-            lambda: encoded(values, mask),
-            shape=values.info.shape,
-            storage_type=StorageType.STRING if is_string or self._is_bool else None,
-            sources=(values, mask),
-        )
-
-    def entries(self, nodes: Nodes) -> StoredArray:
-        """Return it as an index: what has no name is called as AnnData calls it."""
-        return self.array(nodes, "<NA>")
+    return Column(sources, encode, categories=categories)
 
 
-def _encoded(values: StoredArray, mask: StoredArray) -> Any:
-    """Return what becomes of integers or booleans of which some are missing."""
-    arrays = pandas(extra="anndata").arrays
-    is_bool = values.info.storage_type is StorageType.BOOL
-    build = arrays.BooleanArray if is_bool else arrays.IntegerArray
-    series = pandas(extra="anndata").Series(build(np.array(values.read()), np.array(mask.read())))
-    return encoding.encode_column(series).values
+def _masked(node: Node, what: str) -> EncodedColumn:
+    """Return what becomes of integers, booleans or strings, and a mask of the missing ones."""
+    values, mask = values_and_mask(node, what)
+    kind, shape = values.info.storage_type, values.info.shape
+    is_string = elements.encoding_of(node) == "nullable-string-array"
+    if not (kind.is_string if is_string else kind is StorageType.BOOL or kind.is_integer):
+        wanted = "strings" if is_string else "integers or booleans"
+        raise errors.CorruptDataError(f"{what}: its values are no {wanted}")
+    is_missing = mask.read()
+    has_missing = bool(is_missing.any())
+    if not is_string:
+        return _nullable(values, mask, has_missing=has_missing)
+    na_value = {"na_value": "NaN"} if node.attribute("na-value") == "NaN" else {}
+    rule = {"kind": "text", "dtype": "string", "missing": has_missing, **na_value}
+    if not has_missing:
+        return EncodedColumn(values, rule)
+
+    def filled() -> Any:
+        strings = values.read_strings()
+        return pc.if_else(pa.array(mask.read()), pa.scalar("", strings.type), strings)
+
+    is_empty = pc.equal(values.read_strings(), "").to_numpy(zero_copy_only=False)
+    has_empty = bool((is_empty & ~is_missing).any())
+    made = MemoryArray(filled, shape=shape, storage_type=StorageType.STRING, sources=(values, mask))
+    return EncodedColumn(made, rule, mask if has_empty else None, empty_is_missing=not has_empty)
 
 
-def _filled(values: StoredArray, mask: StoredArray, missing: str) -> Any:
-    """Return strings, with a text in place of those that are missing."""
-    strings = values.read_strings()
-    return pc.if_else(pa.array(mask.read()), pa.scalar(missing, strings.type), strings)
+def _nullable(values: StoredArray, mask: StoredArray, *, has_missing: bool) -> EncodedColumn:
+    """Return what becomes of integers or booleans; they are not copied if none is missing."""
+    arrays, kind = pandas(extra="anndata").arrays, values.info.storage_type
+    build = arrays.BooleanArray if kind is StorageType.BOOL else arrays.IntegerArray
+
+    def encoded() -> EncodedColumn:
+        array = build(np.array(values.read()), np.array(mask.read()))
+        return encode_column(pandas(extra="anndata").Series(array))
+
+    is_bool = kind is StorageType.BOOL
+    rule = {"kind": "nullable", "dtype": "boolean" if is_bool else kind.value}
+    if not has_missing:
+        return EncodedColumn(values, rule)
+    is_text = is_bool or isinstance(encoded().values, pa.Array)
+    made = MemoryArray(
+        lambda: encoded().values,
+        shape=values.info.shape,
+        storage_type=StorageType.STRING if is_text else StorageType.FLOAT64,
+        sources=(values, mask),
+    )
+    return EncodedColumn(made, rule, empty_is_missing=is_text)
+
+
+def stored_array(values: Any) -> StoredArray:
+    """Return values of a vector, which may be in memory, as an array."""
+    return values if isinstance(values, StoredArray) else MemoryArray(lambda: values)
 
 
 def values_and_mask(node: Node, what: str) -> tuple[StoredArray, StoredArray]:
@@ -358,20 +235,11 @@ def values_and_mask(node: Node, what: str) -> tuple[StoredArray, StoredArray]:
     return values, mask
 
 
-def _any(mask: StoredArray) -> bool:
-    return bool(mask.read().any())
-
-
-def _has_empty(values: StoredArray, mask: StoredArray) -> bool:
-    is_empty = pc.equal(values.read_strings(), "").to_numpy(zero_copy_only=False)
-    return bool((is_empty & ~mask.read()).any())
-
-
 # By encoding
 
 
 def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
-    """Return the column at a path of a file, by its metadata.
+    """Return the column at a path of a file.
 
     Parameters
     ----------
@@ -381,29 +249,36 @@ def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
     node = tree.node(path)
     if node is None:
         raise errors.CorruptDataError(f"{tree.location}: the column {path!r} is missing")
-    if node.kind == "array":
-        return _array_column(tree, path, node, is_old=is_old)
-    encoded = elements.encoding_of(node)
-    if encoded.startswith("nullable-"):
-        return MaskedColumn(tree, path, node)
+    folder, _, name = path.rpartition("/")
+    old_categories = f"{folder}/__categories/{name}"
+    is_coded = node.kind == "array" and node.attribute("categories") is not None
+    if is_coded and tree.kind(old_categories) == "array":
+        return _old_categorical(tree, (path, old_categories))
     # Categories that are dates, or numbers with a mask, are read by anndata.
+    encoded, what = elements.encoding_of(node), f"{tree.location}: {path}"
     categories = _categories(tree, f"{path}/categories") if encoded == "categorical" else None
-    if categories is None:
-        return _read_column(tree, path)
-    what = f"{tree.location}: {path}"
-    return CategoricalColumn((path,), node, "codes", categories, ordered_by=node, what=what)
+    if categories is not None:
+        return _categorical(tree, (path,), categories)
+
+    def encode() -> EncodedColumn:
+        if encoded.startswith("nullable-"):
+            return _masked(node, what)
+        found = _array(tree, path, node, is_old=is_old) if node.kind == "array" else None
+        return found or encode_column(_series(tree, path))
+
+    is_plain = encoded in ("nullable-integer", "nullable-boolean")
+    return Column((path,), encode, is_plain=is_plain)
 
 
-def _read_column(tree: Tree, path: str) -> Column:
-    """Return a column that anndata reads."""
-
-    def series() -> Any:
+def _series(tree: Tree, path: str) -> Any:
+    """Return a column as anndata reads it."""
+    try:
         values = elements.read_value(tree, path)
-        if isinstance(values, np.ndarray) and values.dtype.kind == "S":
-            values = values.astype(object)  # of which pandas makes no text
-        return pandas(extra="anndata").Series(values)
-
-    return SeriesColumn((path,), series)
+    except errors.CorruptDataError as error:
+        raise errors.UnsupportedInputError(str(error)) from error
+    if isinstance(values, np.ndarray) and values.dtype.kind == "S":
+        values = values.astype(object)  # of which pandas makes no text
+    return pandas(extra="anndata").Series(values)
 
 
 def _categories(tree: Tree, path: str) -> StoredArray | None:
@@ -421,44 +296,34 @@ def _categories(tree: Tree, path: str) -> StoredArray | None:
     return values if values.info.size else None
 
 
-def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
-    folder, _, name = path.rpartition("/")
-    old_categories = f"{folder}/__categories/{name}"
-    if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
-        return _old_categorical(tree, path, node, old_categories)
+def _array(tree: Tree, path: str, node: Node, *, is_old: bool) -> EncodedColumn | None:
+    """Return what becomes of a column that is an array; None of one that anndata has to read."""
     try:
         array = required_array(node, "", path)
     except errors.UnsupportedDataError:  # such as of numbers of half precision
         shape, dtype = elements.shape_and_dtype(tree, path)
         if len(shape) != 1 or dtype != np.float16:
-            return _read_column(tree, path)
+            return None
         rule = {"kind": "number", "dtype": "float16"}
-        return Column((path,), lambda _: elements.half_floats(tree, path), rule=rule)
-    if (
-        len(array.info.shape) != 1
-        or node.attribute("categories") is not None
-        or (not is_old and elements.has_bytes(tree, path))
-    ):
-        return _read_column(tree, path)
-    rule = _OF_STRINGS if array.info.storage_type.is_string else {}
-    return Column((path,), lambda nodes: required_array(nodes[0], "", path), rule=rule)
+        return EncodedColumn(elements.half_floats(tree, path), rule)
+    is_plain = len(array.info.shape) == 1 and node.attribute("categories") is None
+    if not is_plain or (not is_old and elements.has_bytes(tree, path)):
+        return None
+    return EncodedColumn(array, _OF_STRINGS if array.info.storage_type.is_string else {})
 
 
-def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) -> Column:
-    """Return a categorical as AnnData 0.7 stored it."""
-    ordered_by, sources = node_at(tree, categories_path), (path, categories_path)
-    what = f"{tree.location}: {path}"
+def _old_categorical(tree: Tree, sources: tuple[str, ...]) -> Column:
+    """Return a categorical as AnnData 0.7 stored it: codes, and categories elsewhere."""
     with suppress(errors.UnsupportedDataError):
-        categories = elements.array_at(tree, categories_path)
-        return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)
+        return _categorical(tree, sources, elements.array_at(tree, sources[1]))
 
     def series() -> Any:  # such as of dates
         codes, values = (elements.read_value(tree, each) for each in sources)
-        is_ordered = bool(ordered_by.attribute("ordered"))
+        is_ordered = bool(node_at(tree, sources[1]).attribute("ordered"))
         made = pandas(extra="anndata").Categorical.from_codes(codes, values, ordered=is_ordered)
         return pandas(extra="anndata").Series(made)
 
-    return SeriesColumn(sources, series)
+    return series_column(sources, series)
 
 
 # Frames
@@ -488,7 +353,7 @@ class Frame:
     """How often a column was looked at again, since it had been changed in place."""
     length: Callable[[], int]
     """Returns how many rows it has."""
-    names: Callable[[Nodes], EntryNames]
+    names: Callable[[], EntryNames]
     """Returns the index as entries of an axis."""
     column: Callable[[int], Column]
 
@@ -558,21 +423,21 @@ class StoredFrame(Frame):
         self._is_old = is_old
         if tree.kind(index_path) is None:
             raise errors.CorruptDataError(f"{tree.location}: the index {index_path!r} is missing")
-        self._index = column_at(tree, index_path, is_old=True)
-        self.index_sources = self._index.sources
+        self._index_path = index_path
+        self.index_sources = self._index().sources
         self.sources = (path,)
         self._column_paths = [where for _, where in columns]
 
-    def _index_nodes(self) -> Nodes:
-        return tuple(node_at(self._tree, source) for source in self.index_sources)
+    def _index(self) -> Column:
+        return column_at(self._tree, self._index_path, is_old=True)
 
     def length(self) -> int:
         """Return how many rows it has."""
-        return int(self._index.array(self._index_nodes()).info.shape[0])
+        return int(stored_array(self._index().encoded().values).info.shape[0])
 
     def entries(self) -> pa.Array:
         """Return the index, read."""
-        return self.names(self._index_nodes()).read_strings().cast(pa.string())
+        return self.names().read_strings().cast(pa.string())
 
     def column(self, position: int) -> Column:
         """Return a column; what it says of itself is kept until it is changed.
@@ -592,9 +457,9 @@ class StoredFrame(Frame):
         try:
             column = column_at(self._tree, path, is_old=self._is_old)
         except errors.FormatError as error:
-            column = Column((), error=error)
+            column = broken_column(path, error)
         self._keep(position, column)
-        if not is_hdf5 and column.error is None:
+        if not is_hdf5:
             state = self._state(column)
             column.state = state if state[0] == before else (before,)
         return column
@@ -602,12 +467,28 @@ class StoredFrame(Frame):
     def _state(self, column: Column) -> tuple[Any, ...]:
         return tuple(map(self._tree.identity, column.sources))
 
-    def names(self, nodes: Nodes) -> EntryNames:
+    def names(self) -> EntryNames:
         """Return the index as entries of an axis."""
-        what = f"{self._tree.location}: {self._path} names"
-        if self._index.problem:
-            raise errors.UnsupportedDataError(f"{what}: {self._index.problem}")
-        return EntryNames(self._index.entries(nodes), what=what)
+        what, found = f"{self._tree.location}: {self._path} names", self._index().encoded()
+        if found.problem:
+            raise errors.UnsupportedDataError(f"{what}: {found.problem}")
+        return EntryNames(_names(found), what=what)
+
+
+def _names(found: EncodedColumn) -> StoredArray:
+    """Return a column as an index: what has no name is called as AnnData calls it."""
+    values, mask = stored_array(found.values), found.is_missing
+    if mask is None and not found.empty_is_missing:
+        return values
+
+    def named() -> Any:
+        strings = values.read_strings()
+        is_missing = pc.equal(strings, "") if mask is None else stored_array(mask).read()
+        return pc.if_else(is_missing, pa.scalar("<NA>", strings.type), strings)
+
+    return MemoryArray(
+        named, shape=values.info.shape, storage_type=StorageType.STRING, sources=(values,)
+    )
 
 
 def stored_frame(tree: Tree, path: str) -> StoredFrame:
@@ -645,9 +526,9 @@ class MemoryFrame(Frame):
         """Return a column."""
         series = functools.partial(self._frame.iloc.__getitem__, (slice(None), position))
         cached = self._columns.get(position)
-        return cached or self._keep(position, SeriesColumn(self.sources, series))
+        return cached or self._keep(position, series_column(self.sources, series))
 
-    def names(self, nodes: Nodes) -> EntryNames:  # noqa: ARG002 - it was read
+    def names(self) -> EntryNames:
         """Return the index as entries of an axis."""
         index, what = self._frame.index, f"{self.part} names"
         is_text = all(issubclass(found, str) for found in set(map(type, index)))

@@ -199,16 +199,16 @@ class CodedStrings(StoredArray):
     codes
         The numbers; negative ones stand for a missing value, which is an empty string here.
     strings
-        Returns the few strings.
+        The few strings.
     what
         The array as messages name it.
     """
 
     is_coded = True
 
-    def __init__(self, codes: StoredArray, strings: Callable[[], pa.Array], *, what: str) -> None:
+    def __init__(self, codes: StoredArray, strings: pa.Array, *, what: str) -> None:
         self.sources = (codes,)
-        self._strings = strings
+        self._strings = strings.cast(pa.string())
         self._what = what
         info = codes.info
         self.info = ArrayInfo(info.shape, StorageType.STRING, info.chunks, is_mappable=False)
@@ -217,7 +217,7 @@ class CodedStrings(StoredArray):
         """Return a range of the codes, after checking them."""
         stored = self.sources[0].read_rows(span)
         codes: AnyArray = stored.astype(np.int64) if stored.dtype.kind == "u" else stored
-        count = len(self._strings())
+        count = len(self._strings)
         if codes.size and (int(codes.min()) < -1 or int(codes.max()) >= count):
             raise CorruptDataError(
                 f"{self._what}: a code leaves the range -1 to {count - 1:,} of its categories"
@@ -228,15 +228,14 @@ class CodedStrings(StoredArray):
         """Return a range of the strings; reads their codes, and the few strings."""
         codes = self.codes(span)
         places = pa.array(codes.astype(np.int64), mask=codes < 0)
-        return self._strings().cast(pa.string()).take(places).fill_null("")
+        return self._strings.take(places).fill_null("")
 
     def string_pieces(self) -> Iterator[pa.DictionaryArray]:
         """Yield the elements in pieces: numbers, and those of the strings that occur."""
-        strings = self._strings().cast(pa.string())
-        every = pa.concat_arrays([strings, pa.array([""], pa.string())])
+        every = pa.concat_arrays([self._strings, pa.array([""], pa.string())])
         for span in spans_of_length(self.info.shape[0], _BATCH_ROWS):
             codes = self.codes(span)
-            no_string = np.int64(len(strings))  # may be more than the type of the codes holds
+            no_string = np.int64(len(self._strings))  # may be more than the type of the codes holds
             numbers = np.where(codes < 0, no_string, codes)
             is_used = np.bincount(numbers, minlength=len(every)) > 0
             places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)

@@ -11,14 +11,14 @@ import json
 import posixpath
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
-from daf_storage.anndata._frames import Column, Frame, SeriesColumn, StoredFrame
+from daf_storage.anndata._encoding import EncodedColumn
+from daf_storage.anndata._frames import Column, Frame, stored_array
 from daf_storage.anndata._parts import (
     GROUPS,
     KeptPlace,
@@ -49,7 +49,15 @@ from daf_storage.anndata._stored import (
     strings_property,
 )
 from daf_storage.base import AnyArray, StorageType, free_name, name_problem, string_array
-from daf_storage.data import ENTRIES_OF, MadeNode, kept, layout, required_array
+from daf_storage.data import (
+    ENTRIES_OF,
+    Convention,
+    MadeNode,
+    convention_attributes,
+    kept,
+    layout,
+    required_array,
+)
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, MemoryArray, NodeKind, Tree, WritableZarrTree
 
@@ -211,7 +219,9 @@ class Contents:
     def _add_frame(self, axis: str, frame: Frame) -> None:
         self._entries[axis] = None
         self.frames[axis] = frame
-        self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
+        self.properties[layout.axis_path(axis)] = array_property(
+            frame.index_sources, lambda _: frame.names()
+        )
 
     def _free_axis(self, name: str) -> str:
         return free_name(name, {*self._entries})
@@ -228,7 +238,7 @@ class Contents:
         try:
             column = frame.of_column(column_name)
             count = column.category_count()
-            if count is None or column.problem or not _are_colors(self.tree, colors, count):
+            if count is None or not _are_colors(self.tree, colors, count):
                 return
         except errors.FormatError:
             return
@@ -348,15 +358,24 @@ class Contents:
         column = self.frames[axis].find(name) if axis in self.frames else None
         if column is None or column.problem:
             return None
-        is_companion = name == column.companion
-        if error := column.error or column.unclear:
-            return broken_property(error)
-        if is_companion:
-            return array_property(column.sources, column.is_missing, state=column.state)
+        if name != column.name:
+            return array_property(
+                column.sources,
+                lambda _: stored_array(column.encoded().is_missing),
+                state=column.state,
+            )
         own_axis = self.category_axes.get((axis, column.column_name))
         more = {} if own_axis is None else {ENTRIES_OF: own_axis}
+
+        def attributes() -> dict[str, str]:
+            is_empty = column.encoded().empty_is_missing
+            return convention_attributes(Convention.EMPTY_IS_MISSING if is_empty else None) | more
+
         return array_property(
-            column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
+            column.sources,
+            lambda _: stored_array(column.encoded().values),
+            attributes,
+            column.state,
         )
 
     # By their paths
@@ -401,9 +420,8 @@ class Contents:
                 if not column.problem:
                     continue
                 place = Place(column.sources[0])
-                is_whole = isinstance(frame, StoredFrame) and len(column.sources) == 1
-                if isinstance(column, SeriesColumn) and not is_whole:
-                    place = Place(column.sources[0], column.value().values)
+                if column.series is not None:
+                    place = Place(column.sources[0], column.series().values)
                 yield KeptPlace((axis,), frame.part, column.column_name, place, column.problem)
 
     @functools.cached_property
@@ -438,19 +456,18 @@ class Contents:
         for column in frame.every():
             if column.problem and column.column_name in names:
                 columns.append({"column": column.column_name, "kept": names[column.column_name]})
-            elif column.is_shown:
-                columns.append(self._rule(axis, column))
+            elif column.found is not None:
+                columns.append(self._rule(axis, column, column.found))
         return {"index_name": frame.index_name, "columns": columns}
 
-    def _rule(self, axis: str, column: Column) -> dict[str, Any]:
+    def _rule(self, axis: str, column: Column, found: EncodedColumn) -> dict[str, Any]:
         """Return what restores a column from its vector."""
-        rule = {"column": column.column_name, "vector": column.name, **column.rule()}
-        categories = column.categories()
+        rule = {"column": column.column_name, "vector": column.name, **found.rule}
         category_axis = self.category_axes.get((axis, column.column_name))
         if category_axis is not None:
             rule["axis"] = category_axis
-        elif categories is not None:
-            rule["categories"] = categories.to_pylist()
+        elif found.categories is not None:
+            rule["categories"] = found.categories.to_pylist()
         if column.companion:
             rule["is_missing"] = column.companion
         return rule
@@ -460,12 +477,8 @@ class Contents:
         frame, columns = self.frames.get(axis), list[Column | None]()
         if frame is not None:
             columns += frame.every() if names is None else map(frame.find, sorted(names))
-        rules = []
-        for column in columns:
-            with suppress(errors.FormatError):  # whoever reads the vector gets it
-                if column is not None and column.is_shown:
-                    rules.append(self._rule(axis, column))
-        return rules
+        pairs = [(column, column.found) for column in columns if column is not None]
+        return [self._rule(axis, column, found) for column, found in pairs if found is not None]
 
     def report(self) -> Report:
         """Return what differs from the AnnData: parts that are not shown, changed or renamed.
@@ -480,8 +493,8 @@ class Contents:
                     report.lost(what, str(column.error))
                 elif column.problem:
                     report.kept(what, column.problem)
-                elif column.note:
-                    report.changed(what, column.note)
+                elif note := column.encoded().note:
+                    report.changed(what, note)
                 if not column.problem and column.name != column.column_name:
                     report.renamed(what, f"stored as the vector {column.name!r}")
         report.items += self.lost.items
@@ -566,8 +579,11 @@ class Contents:
 def _categories_of(frame: Frame, column_name: str) -> MemoryArray:
     """Return the categories of a column, as they are now."""
     column = frame.of_column(column_name)
-    shape = (column.category_count() or 0,)
-    return MemoryArray(column.categories, shape=shape, storage_type=StorageType.STRING)
+    return MemoryArray(
+        lambda: column.encoded().categories,
+        shape=(column.category_count() or 0,),
+        storage_type=StorageType.STRING,
+    )
 
 
 def _are_colors(tree: Tree, place: Place, count: int) -> bool:
