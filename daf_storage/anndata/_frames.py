@@ -586,20 +586,13 @@ def made_unique(entries: pa.Array) -> pa.Array:
     >>> made_unique(pa.array(["a", "b", "a", "a-1", "a"])).to_pylist()
     ['a', 'b', 'a-2', 'a-1', 'a-3']
     """
-    codes = entries.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    _, first = np.unique(codes, return_index=True)
-    is_repeated = np.ones(codes.size, bool)
-    is_repeated[first] = False
-    places = np.flatnonzero(is_repeated)
-    repeated = entries.take(pa.array(places)).to_pylist()
-    candidates = pc.match_substring_regex(entries, "-[0-9]+$")
-    taken = set(entries.filter(candidates).to_pylist())
-    counts: dict[str, int] = {}
-    renamed = []
-    for name in repeated:  # of the repeated ones only
-        number = counts.get(name, 0) + 1
-        while f"{name}-{number}" in taken:
+    names = entries.to_pylist()
+    taken, counts = set(names), dict[str, int]()
+    made = []
+    for name in names:
+        number = counts.get(name, -1) + 1
+        while number and f"{name}-{number}" in taken:
             number += 1
         counts[name] = number
-        renamed.append(f"{name}-{number}")
-    return pc.replace_with_mask(entries, pa.array(is_repeated), pa.array(renamed, entries.type))
+        made.append(f"{name}-{number}" if number else name)
+    return pa.array(made, entries.type)

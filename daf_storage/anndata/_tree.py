@@ -333,23 +333,12 @@ class Contents:
     def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
         """Return an axis with these entries, adding it; the same key shares one if it can."""
         if key in self._entries:
-            if key not in (self.obs, self.var) and self._entries_of(key, len(labels)) == labels:
+            if self._entries[key] == labels:
                 return key
             key = self._free_axis(f"{key}_{axis}")
         self._entries[key] = labels
         self.properties[layout.axis_path(key)] = strings_property(place.path, lambda: labels)
         return key
-
-    def _entries_of(self, axis: str, length: int) -> list[str] | None:
-        """Return the entries of an axis that was added before, unless it has another length."""
-        cached = self._entries[axis]
-        if cached is not None:
-            return cached
-        array = self.properties[layout.axis_path(axis)].node(self.tree).array()
-        if array is None or array.info.size != length:
-            return None
-        entries: list[str] = array.read_strings().to_pylist()
-        return entries
 
     # Vectors
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.anndata import AXIS_KEYS, NOTES, Report
 from daf_storage.base import IfExists, Packing, ShowProgress, check_choice, check_name, progress_bar
-from daf_storage.concat._properties import MergedMatrix, MergedNotes, MergedVector, Rule
+from daf_storage.concat._properties import MergedMatrix, MergedVector, Rule, write_notes
 from daf_storage.concat._run import (
     Join,
     Member,
@@ -55,29 +55,28 @@ _DIFFER = "the data sets have different values"
 
 def merge_scalar(run: Run, name: str, action: str) -> None:
     """Merge a scalar."""
-    what = f"scalar {name!r}"
+    what, empty = f"scalar {name!r}", run.options.empty_of(name)
     values = [_scalar(member, name) for member in run.members]
     present = [value for value in values if value is not None]
     if action == "skip":
         run.report.lost(what, _HINT)
     elif action == "collect":
-        _collect_scalar(run, name, values)
+        axis = _dataset_axis(run, what)
+        if empty is not None or run.keeps(values, what, name):
+            _collect_scalar(run, axis, name, [empty if v is None else v for v in values])
     elif action == "last" or all(is_same_scalar(value, present[0]) for value in present):
         run.daf.set_scalar(name, present[-1])
     else:
         run.report.lost(what, _DIFFER)
 
 
-def _collect_scalar(run: Run, name: str, values: list[Any]) -> None:
-    what = f"scalar {name!r}"
-    axis, empty = _dataset_axis(run, what), run.options.empty_of(name)
-    _check_collected(run, [value is None for value in values], empty, what, name)
-    filled = [empty if value is None else value for value in values]
-    if any(isinstance(value, str) for value in filled):
-        strings = pa.array(["" if v is None else string_of(v) for v in filled], pa.string())
-        run.daf.set_vector(axis, name, strings, empty_is_missing=None in filled)
+def _collect_scalar(run: Run, axis: str, name: str, values: list[Any]) -> None:
+    """Store a vector of scalars, of which some may be missing."""
+    if any(isinstance(value, str) for value in values):
+        strings = pa.array(["" if v is None else string_of(v) for v in values], pa.string())
+        run.daf.set_vector(axis, name, strings, empty_is_missing=None in values)
         return
-    numbers = [np.nan if value is None else value for value in filled]
+    numbers = [np.nan if value is None else value for value in values]
     dtypes = [np.asarray(number).dtype for number in numbers]
     run.daf.set_vector(axis, name, np.array(numbers, promoted(dtypes)))
 
@@ -91,16 +90,6 @@ def _dataset_axis(run: Run, what: str) -> str:
     return run.options.dataset_axis
 
 
-def _check_collected(run: Run, lacks: list[bool], empty: Any, what: str, key: object) -> None:
-    """Raise if a member lacks what is collected, and nothing stands for it."""
-    if any(lacks) and empty is None and run.options.join != "outer":
-        raise errors.NotFoundError(
-            f"{run.daf.location}: {run.members[lacks.index(True)].name!r} has no {what}, which is "
-            f"collected; pass empty={{{key!r}: ...}} for a value that stands for it, or "
-            'join="outer"'
-        )
-
-
 def merge_vector(run: Run, axis: ResultAxis, name: str) -> Rule | None:
     """Merge a vector of a shared axis; return its rule if the result has it on the same axis."""
     key = (axis.name, name)
@@ -111,9 +100,9 @@ def merge_vector(run: Run, axis: ResultAxis, name: str) -> Rule | None:
         return None
     vector = MergedVector(run, axis, name)
     if action == "collect":
-        dataset_axis, lacks = _dataset_axis(run, what), [one is None for one in vector.stored]
-        _check_collected(run, lacks, vector.empty, what, key)
-        vector.write_columns(dataset_axis)
+        dataset_axis = _dataset_axis(run, what)
+        if vector.empty is not None or run.keeps(vector.stored, what, key):
+            vector.write_columns(dataset_axis)
         return None
     is_filled = vector.lacks_values and vector.empty is None
     if action == "same" and not vector.agrees():
@@ -141,7 +130,7 @@ def merge_matrix(run: Run, rows: ResultAxis, columns: ResultAxis, name: str) -> 
     last = having[-1]
     source, options = run.members[last].daf, run.options
     info, dtype = source.open_orientations(*axes, name)[0].info, None
-    fill = options.matrix_fill(axes, name, [info])
+    fill = options.fill_of([info], (*axes, name), (*axes[::-1], name))
     if any(axis.alignments[last].missing.size for axis in (rows, columns)) and fill != "":
         dtype = promoted([info.storage_type.dtype], fill)
     key, relayout = (info.rows_axis, info.columns_axis, name), options.relayout
@@ -197,7 +186,7 @@ def _run(run: Run, show: ShowProgress) -> Report:
     _check_axes(run)
     _add_axes(run)
     matrices = list(_matrices(run))
-    notes = MergedNotes(run.members)
+    rules: dict[str, dict[str, Rule]] = {axis: {} for axis in run.axes}
     total = sum(matrix.size_bytes for matrix in matrices)
     with progress_bar("concatenate", total, show=show) as bar:
         run.add = bar.add
@@ -207,12 +196,12 @@ def _run(run: Run, show: ShowProgress) -> Report:
                 what = f"vector {name!r} of axis {axis.name!r}"
                 is_filled = vector.empty is not None
                 if is_filled or run.keeps(vector.stored, what, (axis.name, name)):
-                    notes.add_vector(axis.name, name, vector.write())
-        _merge_shared(run, notes)
+                    rules[axis.name][name] = vector.write()
+        _merge_shared(run, rules)
         for matrix in matrices:
             matrix.write()
     write_kept_parts(run)
-    notes.write(run)
+    write_notes(run, rules)
     return run.report
 
 
@@ -274,8 +263,8 @@ def _matrices(run: Run) -> Iterator[MergedMatrix]:
                     yield matrix
 
 
-def _merge_shared(run: Run, notes: MergedNotes) -> None:
-    """Merge the properties of other axes."""
+def _merge_shared(run: Run, rules: dict[str, dict[str, Rule]]) -> None:
+    """Merge the properties of other axes; add the rules of their vectors."""
     for name in sorted({name for member in run.members for name in member.daf.scalars_set()}):
         if name != NOTES:
             merge_scalar(run, name, "same" if name in AXIS_KEYS else run.options.merge_action(name))
@@ -284,7 +273,7 @@ def _merge_shared(run: Run, notes: MergedNotes) -> None:
         for name in run.vectors(axis):
             rule = merge_vector(run, axis, name)
             if rule is not None:
-                notes.add_vector(axis.name, name, rule)
+                rules[axis.name][name] = rule
         for columns in axes[number:]:
             for name in run.matrices(axis, columns):
                 merge_matrix(run, axis, columns, name)

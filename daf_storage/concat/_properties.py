@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import pc, sp
 from daf_storage.anndata import MISSING_SUFFIX, NOTES, Notes
-from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.base import AnyArray, Span, StorageType, free_name
 from daf_storage.concat._run import (
     UINT32_MOST,
     Member,
@@ -28,7 +28,6 @@ from daf_storage.concat._run import (
 )
 from daf_storage.data import (
     Convention,
-    DafReader,
     Part,
     SparseVectorParts,
     StoredMatrix,
@@ -47,95 +46,53 @@ Rule: TypeAlias = dict[str, Any]
 
 
 _INTEGERS: Final = frozenset(kind.value for kind in StorageType if kind.is_integer)
-_NOT_COMPARED: Final = frozenset({"is_missing", "missing", "categories", "ordered", "axis"})
-
-_PARTS = ("obsm", "varm", "raw.varm")
-_FRAME = ("frame", "dtypes")
-
-
-class MergedNotes:
-    """The notes of a result, as they are collected while it is written."""
-
-    def __init__(self, members: list[Member]) -> None:
-        self._members = [member for member in members if member.notes]
-        self._rules: dict[str, dict[str, Rule]] = {}
-
-    def add_vector(self, axis: str, name: str, rule: Rule) -> None:
-        """Note a vector that was written."""
-        self._rules.setdefault(axis, {})[name] = rule
-
-    def write(self, run: Run) -> None:
-        """Store the notes, if a member has some."""
-        daf = run.daf
-        if not self._members:
-            return
-        notes: Notes = {"version": 1}
-        axes = dict.fromkeys(axis for m in self._members for axis in m.notes.get("axes", {}))
-        notes["axes"] = {axis: self._axis(axis) for axis in axes if daf.has_axis(axis)}
-        notes["matrices"] = self._matrices()
-        notes["uns"] = self._uns(run)
-        for part in ("raw", "layers"):
-            given = [m.notes[part] for m in self._members if part in m.notes]
-            if given:
-                notes[part] = {key: value for each in given for key, value in each.items()}
-        for part in _PARTS:
-            merged = self._annotations(daf, part)
-            if merged:
-                notes[part] = merged
-        daf.set_scalar(NOTES, json.dumps(notes, separators=(",", ":")))
-
-    def _axis(self, axis: str) -> dict[str, Any]:
-        given = [m.notes["axes"][axis] for m in self._members if axis in m.notes.get("axes", {})]
-        names = [each.get("index_name") for each in given]
-        order = dict.fromkeys(
-            [r["vector"] for each in given for r in each.get("columns", []) if "vector" in r]
-        )
-        rules = self._rules.get(axis, {})
-        ordered = [name for name in order if name in rules]
-        ordered += [name for name in rules if name not in order]
-        return {
-            "index_name": names[0] if all(name == names[0] for name in names) else None,
-            "columns": [{"column": name, **rules[name], "vector": name} for name in ordered],
-        }
-
-    def _matrices(self) -> dict[str, dict[str, Any]]:
-        given = [m.notes.get("matrices", {}) for m in self._members]
-        labels = dict.fromkeys(label for each in given for label in each)
-        merged = {}
-        for label in labels:
-            notes = [each[label] for each in given if label in each]
-            common = {k: v for k, v in notes[0].items() if all(n.get(k) == v for n in notes)}
-            is_everywhere = len(notes) == len(self._members)
-            merged[label] = common if is_everywhere else _without(common, "dtype")
-        return merged
-
-    def _uns(self, run: Run) -> list[Any]:
-        """Return the keys of ``uns`` whose scalars, colours or values the result has."""
-        last = {key: entry for m in self._members for key, entry in m.notes.get("uns", [])}
-        return [
-            [key, entry]
-            for key, entry in last.items()
-            if entry.get("type") == "colors" or run.daf.has_scalar(key)
-        ]
-
-    def _annotations(self, daf: DafReader, part: str) -> dict[str, dict[str, Any]]:
-        """Return the notes of ``obsm`` or ``varm`` whose axes the result has."""
-        merged: dict[str, dict[str, Any]] = {}
-        for member in self._members:
-            for key, note in member.notes.get(part, {}).items():
-                if not daf.has_axis(note.get("axis", "")):
-                    continue
-                if key not in merged:
-                    labels, length = note.get("frame"), daf.axis_length(note["axis"])
-                    is_other = labels is not None and len(labels) != length
-                    merged[key] = _without(note, *_FRAME) if is_other else note
-                shared = {k: v for k, v in merged[key].items() if note.get(k) == v}
-                merged[key] = {**shared, "axis": note["axis"]}
-        return merged
+_NOT_COMPARED: Final = frozenset(
+    {"column", "vector", "is_missing", "missing", "categories", "ordered", "axis"}
+)
+_COMMON: Final = ("matrices", "layers", "raw", "obsm", "varm", "raw.varm")
+"""What of the notes is kept as far as all agree; those of vectors are made again."""
 
 
-def _without(note: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in note.items() if key not in keys}
+def write_notes(run: Run, rules: Mapping[str, Mapping[str, Rule]]) -> None:
+    """Store what the notes of the members say of the result, if a member has some.
+
+    Parameters
+    ----------
+    rules
+        Of each axis, the rules of the vectors that were written.
+    """
+    given = [member.notes for member in run.members if member.notes]
+    if not given:
+        return
+    notes: Notes = _common([{part: each.get(part, {}) for part in _COMMON} for each in given])
+    for label, note in notes["matrices"].items():
+        if not all(label in each.get("matrices", {}) for each in given):
+            note.pop("dtype", None)  # others have another one
+    uns = {key: entry for each in given for key, entry in each.get("uns", [])}
+    axes = dict.fromkeys(axis for each in given for axis in each.get("axes", {}))
+    columns = {axis: _axis_notes(given, axis, rules.get(axis, {})) for axis in axes}
+    notes |= {"version": 1, "axes": columns, "uns": [*uns.items()]}
+    run.daf.set_scalar(NOTES, json.dumps(notes, separators=(",", ":")))
+
+
+def _axis_notes(given: list[Notes], axis: str, rules: Mapping[str, Rule]) -> dict[str, Any]:
+    found = [notes["axes"][axis] for notes in given if axis in notes.get("axes", {})]
+    noted = [rule.get("vector") for each in found for rule in each.get("columns", [])]
+    names = [name for name in dict.fromkeys([*noted, *rules]) if name in rules]
+    columns = [{"column": name, **rules[name], "vector": name} for name in names]
+    return {"index_name": _common([each.get("index_name") for each in found]), "columns": columns}
+
+
+def _common(given: list[Any]) -> Any:
+    """Return what all say; of dictionaries in dictionaries, those that any has."""
+    if not isinstance(given[0], dict):
+        return given[0] if all(each == given[0] for each in given) else None
+    merged = {}
+    for key in dict.fromkeys(key for each in given for key in each):
+        values = [each[key] for each in given if key in each]
+        if isinstance(values[0], dict) or len(values) == len(given):
+            merged[key] = _common(values)
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
@@ -157,11 +114,10 @@ def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
     {'kind': 'date', 'dtype': 'datetime64[ns]'}
     """
     given = [rule for rule in rules if rule is not None]
-    names = {key: given[0][key] for key in ("column",) if key in given[0]}
+    names = {"column": given[0]["column"]} if "column" in given[0] else {}
     if all(rule.get("kind") == "categorical" for rule in given):
         return {**names, **_categorical(given), **extra}
-    plain = [{k: v for k, v in r.items() if k not in _NOT_COMPARED} for r in given]
-    kinds = [{k: v for k, v in r.items() if k not in ("column", "vector")} for r in plain]
+    kinds = [{k: v for k, v in r.items() if k not in _NOT_COMPARED} for r in given]
     if all(kind.get("kind") == "nullable" and kind.get("dtype") in _INTEGERS for kind in kinds):
         dtypes = [kind["dtype"].lower() for kind in kinds]
         widest = StorageType.from_numpy(np.result_type(*dtypes))
@@ -206,7 +162,11 @@ class MergedMatrix:
         self._is_row_major = self._is_square and self._present[0].info.is_row_major
         self._is_string = any(matrix.info.storage_type.is_string for matrix in self._present)
         infos = [matrix.info for matrix in self._present]
-        self._fill = 0 if rows.is_concatenated else run.options.matrix_fill(axes, name, infos)
+        self._fill = (
+            0
+            if rows.is_concatenated
+            else run.options.fill_of(infos, (*axes, name), (*axes[::-1], name))
+        )
         """What stands where a member has no such entry of an axis, or no such matrix."""
 
     @property
@@ -321,26 +281,31 @@ class MergedVector:
     def _dtypes(self) -> list[np.dtype[Any]]:
         return [vector.info.storage_type.dtype for _, vector in self._present]
 
-    def _parts(self, dtype: np.dtype[Any] | None) -> list[Any]:
+    def _parts(self, dtype: np.dtype[Any] | None = None) -> list[pa.Array]:
         """Return the values of each member that has some: numbers of a type, or strings."""
         numbers = (number for number, _ in self._present)
-        return [self._strings(n) if dtype is None else self._numbers(n, dtype) for n in numbers]
+        return [
+            self._strings(n) if dtype is None else pa.array(self._numbers(n, dtype))
+            for n in numbers
+        ]
 
-    def _merged(self, parts: list[Any], fill: Any) -> Any:
+    def _merged(self, parts: list[pa.Array], fill: Any = None) -> pa.Array:
         """Return the value of each entry, of parts of which strings may be null."""
-        if isinstance(parts[0], np.ndarray):
-            return np.concatenate([*parts, np.full(1, fill, parts[0].dtype)])[self._sources]
-        every = pa.concat_arrays([*parts, pa.array([fill], pa.large_string())])
-        return _taken(every, np.where(self._sources < 0, len(every) - 1, self._sources))
+        every = pa.concat_arrays([*parts, pa.array([fill], parts[0].type)])
+        return every.take(pa.array(np.where(self._sources < 0, len(every) - 1, self._sources)))
 
     def agrees(self) -> bool:
         """Return whether all members that have a value of an entry have the same."""
         parts = self._parts(None if self.is_string else promoted(self._dtypes()))
-        merged = self._merged(parts, None if self.is_string else 0)
+        if not self.is_string:  # NaN is equal to itself
+            parts = [
+                pa.array(part.to_numpy(zero_copy_only=False), from_pandas=True) for part in parts
+            ]
+        merged = self._merged(parts)
         for (number, _), values in zip(self._present, parts, strict=True):
             places = self._axis.places(number)
             own = np.flatnonzero(places >= 0)
-            if not _are_equal(_taken(values, own), _taken(merged, places[own])):
+            if not values.take(pa.array(own)).equals(merged.take(pa.array(places[own]))):
                 return False
         return True
 
@@ -352,8 +317,10 @@ class MergedVector:
         if self.lacks_values and fill is None:
             fill, are_floats = np.nan, all(dtype.kind == "f" for dtype in dtypes)
             dtypes = dtypes if are_floats else [*dtypes, np.dtype(np.float64)]
-        dtype = promoted(dtypes, fill if self.lacks_values else None)
-        value = values = self._merged(self._parts(dtype), fill if self.lacks_values else 0)
+        fill = fill if self.lacks_values else None
+        dtype = promoted(dtypes, fill)
+        merged = self._merged(self._parts(dtype), fill and dtype.type(fill))
+        value = values = merged.to_numpy(zero_copy_only=False)
         if self._is_sparse(dtype, fill):
             places = np.flatnonzero(values)
             index = np.uint32 if values.size <= UINT32_MOST else np.uint64
@@ -378,16 +345,13 @@ class MergedVector:
 
     def _write_strings(self) -> Rule:
         daf, axis = self._run.daf, self._axis.name
-        merged = self._merged(
-            self._parts(None), None if self.empty is None else string_of(self.empty)
-        )
+        fill = None if self.empty is None else string_of(self.empty)
+        merged = self._merged(self._parts(), fill)
         has_missing, rule = merged.null_count > 0, merged_rule(self._rules, {})
-        is_named = rule.get("kind") == "categorical" and any(
-            "" in given.get("categories", ()) for given in self._rules if given
-        )
-        is_ambiguous = has_missing and (
-            is_named or pc.any(pc.equal(merged, ""), min_count=0).as_py()
-        )
+        named = {n for given in self._rules if given for n in given.get("categories", ())}
+        has_empty = pc.any(pc.equal(merged, ""), min_count=0).as_py()
+        is_named = rule.get("kind") == "categorical" and "" in named
+        is_ambiguous = has_missing and (is_named or has_empty)
         strings = merged.fill_null("")
         daf.set_vector(
             axis,
@@ -397,17 +361,14 @@ class MergedVector:
             entries_of=self._entries_of(strings),
         )
         if is_ambiguous:
-            companion = f"{self._name}{MISSING_SUFFIX}"
             taken = {name for member in self._run.members for name in member.vectors(axis)}
-            while companion in taken:
-                companion = f"{companion}_"
+            companion = free_name(f"{self._name}{MISSING_SUFFIX}", taken)
             daf.set_vector(axis, companion, merged.is_null())
             rule = merged_rule(self._rules, {"is_missing": companion})
         if self._is_bool:
             return {**rule, "kind": "nullable", "dtype": "boolean"}
-        if has_missing and rule.get("kind") is None:
-            return {**rule, "kind": "text", "missing": True}
-        return {**rule, "missing": True} if has_missing and rule["kind"] == "text" else rule
+        is_text = rule.get("kind", "text") == "text"
+        return {**rule, "kind": "text", "missing": True} if has_missing and is_text else rule
 
     def _strings(self, number: int) -> pa.Array:
         """Return the values of a member as large strings, null where they are missing."""
@@ -419,13 +380,12 @@ class MergedVector:
         strings = stored.read_strings().cast(pa.large_string())
         if self._axis.is_concatenated:
             strings = self._renamed(number, stored, strings)
-        companion = rule.get("is_missing")
+        companion, is_missing = rule.get("is_missing"), None
         if companion in member.vectors(self._axis.name):
-            is_missing = member.daf.get_np_vector(self._axis.name, companion).astype(bool)
-            return pc.if_else(pa.array(is_missing), None, strings)
-        if stored.info.empty_is_missing:
-            return pc.if_else(pc.equal(strings, ""), None, strings)
-        return strings
+            is_missing = pa.array(member.daf.get_np_vector(self._axis.name, companion).astype(bool))
+        elif stored.info.empty_is_missing:
+            is_missing = pc.equal(strings, "")
+        return strings if is_missing is None else pc.if_else(is_missing, None, strings)
 
     def _renamed(self, number: int, stored: StoredVector, strings: pa.Array) -> pa.Array:
         """Return values as the entries of a concatenated axis are called now, if they are such."""
@@ -454,51 +414,37 @@ class MergedVector:
 
     def write_columns(self, columns_axis: str) -> None:
         """Write a matrix that has a column for the vector of each member."""
-        run, options = self._run, self._run.options
-        fill, is_any_sparse = self.empty, any(vector.info.is_sparse for _, vector in self._present)
-        if fill is None and not self.is_string:
-            default = 0 if is_any_sparse else np.nan
-            fill = default if options.fill_value is None else options.fill_value
-        is_whole = all(
-            vector is not None and not alignment.missing.size
-            for vector, alignment in zip(self.stored, self._axis.alignments, strict=True)
+        options, axis, key = self._run.options, self._axis, (self._axis.name, self._name)
+        infos = [vector.info for _, vector in self._present]
+        is_whole = len(infos) == len(self.stored) and not any(
+            alignment.missing.size for alignment in axis.alignments
         )
-        if self.is_string:
-            dtype, fill = np.dtype(object), string_of(fill or "")
-        else:
+        fill: Any = string_of(self.empty or "")
+        dtype = np.dtype(object)
+        if not self.is_string:
+            fill = 0 if is_whole else options.fill_of(infos, key)
             dtype = promoted(self._dtypes(), None if is_whole else fill)
-        shape = (self._axis.length, len(self.stored))
-        matrix = np.full(shape, 0 if is_whole else fill, dtype, order="F")
+        matrix = np.full((axis.length, len(self.stored)), fill, dtype, order="F")
         count = 0
         for number, vector in enumerate(self.stored):
-            along = self._axis.alignments[number]
             if vector is not None:
                 values = (
                     self._strings(number).fill_null("")
                     if self.is_string
                     else self._numbers(number, dtype)
                 )
-                matrix[:, number] = aligned_vector(values, along, fill, what=self._named(number))
+                matrix[:, number] = aligned_vector(
+                    values, axis.alignments[number], fill, what=self._named(number)
+                )
             is_counted = fill == 0 if vector is None else vector.info.is_sparse
-            count += int(np.count_nonzero(matrix[:, number])) if is_counted else shape[0]
+            count += int(np.count_nonzero(matrix[:, number])) if is_counted else axis.length
         is_sparse = not self.is_string and options.is_worth_sparse(
             size=matrix.size, stored=count, itemsize=dtype.itemsize
         )
         value = sp.csc_array(matrix) if is_sparse else matrix
-        run.daf.set_matrix(
-            self._axis.name, columns_axis, self._name, value, relayout=options.relayout
+        self._run.daf.set_matrix(
+            axis.name, columns_axis, self._name, value, relayout=options.relayout
         )
-
-
-def _taken(values: Any, places: AnyArray) -> Any:
-    return values[places] if isinstance(values, np.ndarray) else values.take(pa.array(places))
-
-
-def _are_equal(values: Any, others: Any) -> bool:
-    """Return whether strings, or numbers of one type, are the same; NaN is equal to itself."""
-    if isinstance(values, pa.Array):
-        return bool(values.equals(others))
-    return bool(np.array_equal(values, others, equal_nan=values.dtype.kind == "f"))
 
 
 def _strings_of_numbers(values: AnyArray, rule: Rule) -> pa.Array:

@@ -20,6 +20,7 @@ from daf_storage.base import (
     AnyArray,
     MatrixInfo,
     Span,
+    VectorInfo,
     check_choice,
     first_duplicate,
 )
@@ -77,13 +78,13 @@ class Options:
         """Return the value that stands for a property where a member lacks it; None if unset."""
         return next((self.empty[key] for key in keys if key in self.empty), None)
 
-    def matrix_fill(self, axes: tuple[str, str], name: str, matrices: list[MatrixInfo]) -> Any:
-        """Return the fill value of elements that one of these matrices lacks."""
-        if any(info.storage_type.is_string for info in matrices):
+    def fill_of(self, infos: Sequence[VectorInfo | MatrixInfo], *keys: PropertyKey) -> Any:
+        """Return the fill value of elements that one of these vectors or matrices lacks."""
+        if any(info.storage_type.is_string for info in infos):
             return ""
-        empty = self.empty_of((*axes, name), (*axes[::-1], name))
+        empty = self.empty_of(*keys)
         fill = self.fill_value if empty is None else empty
-        default = 0 if any(info.is_sparse for info in matrices) else np.nan
+        default = 0 if any(info.is_sparse for info in infos) else np.nan
         return default if fill is None else fill
 
     def is_worth_sparse(self, *, size: int, stored: int, itemsize: int, pointers: int = 0) -> bool:
@@ -125,13 +126,14 @@ def checked_prefixes(
     axes: tuple[str, ...],
 ) -> dict[str, bool]:
     """Return for each axis whether its entries are prefixed."""
-    prefixes = (prefix,) * len(axes) if isinstance(prefix, bool) else tuple(prefix)
-    if len(prefixes) != len(axes) or not all(isinstance(each, bool) for each in prefixes):
+    prefixes = _of_each(
+        "prefix", [prefix] * len(axes) if isinstance(prefix, bool) else prefix, axes
+    )
+    if not all(isinstance(each, bool) for each in prefixes.values()):
         raise errors.InvalidInputError(
-            f"prefix={prefix!r} does not say for each of the axes {', '.join(axes)} whether its "
-            "entries are prefixed; pass a bool, or one for each axis"
+            f"prefix={prefix!r} does not say True or False for each axis"
         )
-    return dict(zip(axes, prefixes, strict=True))
+    return prefixes
 
 
 def checked_prefixed(
@@ -144,14 +146,18 @@ def checked_prefixed(
         raise errors.InvalidInputError(f"prefixed={prefixed!r} is a string; pass a list of names")
     listed: list[Any] = list(prefixed)
     is_flat = len(axes) == 1 and all(isinstance(each, str) for each in listed)
-    lists = [listed] if is_flat else listed
-    if len(lists) != len(axes):
+    lists = _of_each("prefixed", [listed] if is_flat else listed, axes)
+    return {axis: [n] if isinstance(n, str) else list(n) for axis, n in lists.items()}
+
+
+def _of_each(argument: str, given: Sequence[Any], axes: tuple[str, ...]) -> dict[str, Any]:
+    """Return what is given for each axis."""
+    if len(given) != len(axes):
         raise errors.InvalidInputError(
-            f"prefixed has {len(lists):,} lists of names for the axes {', '.join(axes)}; pass one "
-            "for each axis"
+            f"{argument}={given!r} has {len(given):,} parts for the axes {', '.join(axes)}; pass "
+            "one for each axis"
         )
-    names = ([each] if isinstance(each, str) else list(each) for each in lists)
-    return dict(zip(axes, names, strict=True))
+    return dict(zip(axes, given, strict=True))
 
 
 def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction], ...]:
@@ -334,8 +340,8 @@ class Run:
         if join == "inner":
             self.report.lost(what, f'{lacking!r} has none; join="outer" or empty= keeps it')
             return False
-        is_vector = len(key) == len(("axis", "vector"))
-        error = errors.VectorNotFoundError if is_vector else errors.MatrixNotFoundError
+        of_parts = {2: errors.VectorNotFoundError, 3: errors.MatrixNotFoundError}
+        error = errors.NotFoundError if isinstance(key, str) else of_parts[len(key)]
         raise error(
             f"{self.daf.location}: {lacking!r} has no {what}, which others have; pass "
             f"empty={{{key!r}: ...}} for a value that stands for it, "

@@ -209,17 +209,6 @@ def test_a_summary_names_what_exports_alone_have(
     assert len(theirs) == sum(message.startswith("only in exports") for message in ours.values())
 
 
-def test_a_frame_of_the_categories_of_a_column_shares_their_axis(tmp_path: Path) -> None:
-    """As probabilities of clusters do; their colours are a vector of it."""
-    clusters = pd.DataFrame({"c": pd.Categorical(["x", "y"])}, index=["p", "q"])
-    adata = anndata.AnnData(np.eye(2), obs=clusters, uns={"c_colors": ["#ff0000", "#00ff00"]})
-    adata.obsm["c"] = pd.DataFrame(np.eye(2), clusters.index, ["x", "y"])
-    adata.write_h5ad(tmp_path / "x.h5ad")
-    with open_daf(tmp_path / "x.h5ad") as daf:
-        assert daf.axes_set() == {"obs", "var", "c"}
-        assert daf.get_np_matrix("obs", "c", "c").tolist() == np.eye(2).tolist()
-
-
 def test_names_with_a_mask_are_those_of_an_import(tmp_path: Path) -> None:
     """Names that pandas stores as nullable strings, of which one is missing, are anndata's."""
     adata = anndata.AnnData(np.eye(3, dtype=np.float32))

@@ -430,8 +430,8 @@ def test_collected_properties_that_some_lack() -> None:
     sources[0].set_scalar("day", np.uint8(3))
     sources[0].set_vector("gene", "rank", [5])
     for key in ("lab", ("gene", "rank")):
-        with pytest.raises(NotFoundError, match="'b!' has no .* which is collected; pass empty="):
-            concatenated(sources, merge={key: "collect"}, join="inner")
+        with pytest.raises(NotFoundError, match="'b!' has no .* which others have; pass empty="):
+            concatenated(sources, merge={key: "collect"})
     daf = concatenated(sources, merge="collect", join="outer")
     assert daf.get_np_vector("dataset", "lab").tolist() == ["X", ""]
     assert daf.vector_info("dataset", "lab").empty_is_missing
