@@ -236,30 +236,22 @@ def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
 def _counts(part: Part) -> Positions:
     """Return how many elements each column of a part has in a sparse matrix of the result."""
     columns = part.columns
-    if _is_spread(part):
-        counts = [np.count_nonzero(block, axis=1) for block in _dense_pieces(part)]
-        return np.concatenate([_NONE, *counts]).astype(np.int64)
-    if not isinstance(columns, _SparseColumns):
-        return np.zeros(part.n_columns, np.int64)
-    if part.rows.is_complete or part.rows.places is None:
+    if isinstance(columns, _SparseColumns) and part.rows.is_complete and not _is_spread(part):
         return np.diff(columns.colptr)
-    blocks = (_moved(part, columns, span, has_values=False) for span in _spans(columns))
+    blocks = _sparse_pieces(part, has_values=False)
     return np.concatenate([_NONE, *(np.diff(block.indptr) for block in blocks)])
 
 
-def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
-    """Yield row numbers, from 1 and ascending within each column, and their values."""
-    if _is_spread(part):
-        for block in _dense_pieces(part):
-            of_columns, of_rows = np.nonzero(block)
-            yield of_rows + 1, block[of_columns, of_rows]
-        return
+def _sparse_pieces(part: Part, *, has_values: bool = True) -> Iterator[Any]:
+    """Yield what one part contributes to a sparse matrix, by columns; see `_moved`."""
     columns = part.columns
-    if not isinstance(columns, _SparseColumns):
-        return
-    for span in _spans(columns):
-        block = _moved(part, columns, span)
-        yield block.indices + 1, _as_result(block.data, part)
+    if _is_spread(part):
+        yield from map(sp.csr_array, _dense_pieces(part))
+    elif isinstance(columns, _SparseColumns):
+        for span in _spans(columns):
+            yield _moved(part, columns, span, has_values=has_values)
+    else:
+        yield sp.csr_array((part.n_columns, part.rows.n_entries), dtype=part.kind.dtype)
 
 
 def _moved(part: Part, columns: _SparseColumns, span: Span, *, has_values: bool = True) -> Any:
@@ -389,13 +381,14 @@ def _write_sparse(
     )
     nzval = changes.reserve_array(f"{path}/nzval", (nnz,), kind, folder) if has_values else None
     start = 0
-    for rows, values in (element for part in parts for element in _elements(part)):
-        stop = start + rows.size
-        rowval[start:stop] = rows
-        if nzval is not None:
-            nzval[start:stop] = values
-        add((stop - start) * (index.dtype.itemsize + has_values * kind.dtype.itemsize))
-        start = stop
+    for part in parts:
+        for block in _sparse_pieces(part):
+            stop = start + block.indices.size
+            rowval[start:stop] = block.indices + 1
+            if nzval is not None:
+                nzval[start:stop] = _as_result(block.data, part)
+            add((stop - start) * (index.dtype.itemsize + has_values * kind.dtype.itemsize))
+            start = stop
 
 
 def _index_types(parts: Sequence[Part], *largest: int) -> list[StorageType]:
