@@ -230,10 +230,10 @@ class _Prefixes:
         is_hidden = not name.startswith(prefix) or (not axes and inner in _HIDDEN)
         return None if is_hidden else inner
 
-    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
-        """Return the properties that are shown of some axes, with their names in the modality."""
+    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> list[str]:
+        """Return the names of the properties that are shown of some axes."""
         prefix = self.prefix(axes)
-        return {prefix + name: name for name in in_base if axes or name not in _HIDDEN}
+        return [prefix + name for name in in_base if axes or name not in _HIDDEN]
 
     def prefix(self, axes: tuple[str, ...]) -> str:
         """Return what the names of properties of some axes begin with."""
@@ -344,7 +344,15 @@ class MuDataParts:
         own = tuple(f"{name}." for name in names)
         axes = {axis: axis for axis in every if not axis.startswith(own)}
         columns = {axis: _noted_vectors(notes, axis) for axis in self.axes.values()}
-        self.trees = {"": PartTree(daf.tree, axes, _Global(tuple(names), columns), notes)}
+
+        def is_of_modality(axes: tuple[str, ...], name: str, _: str) -> bool:
+            if len(axes) == 1 and name in columns.get(axes[0], ()):
+                return False
+            ends = ".:" if len(axes) == 1 else "."
+            return name.startswith(tuple(each + end for each in names for end in ends))
+
+        rules = _OfWhole(lambda _: "", is_of_modality)
+        self.trees = {"": PartTree(daf.tree, axes, rules, notes)}
         """What is global, and each modality by its name, as the data sets that they would be."""
         self.modalities = {
             name: self._add_modality(daf, name, names, recorded.get(name, {})) for name in names
@@ -368,7 +376,13 @@ class MuDataParts:
         links = {(part, at) for part, at in pairs if at not in _noted_vectors(notes, part)}
         own = (a for a in every if a.startswith(start) and not a.startswith(within))
         shown = {axis.removeprefix(start): axis for axis in own}
-        rules = _Modal(_Prefixes(name, frozenset(shared)), frozenset(links), within)
+
+        def is_other(axes: tuple[str, ...], name: str, base: str) -> bool:
+            """Return whether a vector leads from axis to axis, or a property is of another one."""
+            is_hidden = (*axes, name) in links or (not axes and name in _HIDDEN)
+            return is_hidden or (len(axes) != 1 and base.startswith(within))
+
+        rules = _OfWhole(_Prefixes(name, frozenset(shared)).prefix, is_other)
         part = PartTree(daf.tree, {**shown, **shared}, rules, notes, kept_within(name))
         self.trees[name] = part
         return {**axes, **shared}
@@ -407,49 +421,24 @@ class PartTree(ViewTree):
 
 
 @dataclass(frozen=True, slots=True)
-class _Modal:
-    """What a data set has of a modality, under the names that it has alone."""
+class _OfWhole:
+    """What a data set has of a part of it, under the names that it has alone."""
 
-    of_whole: _Prefixes
-    links: frozenset[tuple[str, str]]
-    """Vectors that the whole needs to lead from one axis to the other."""
-    within: tuple[str, ...]
-    """What the names of modalities begin with whose own names begin with that of this one."""
+    prefix: Callable[[tuple[str, ...]], str]
+    """Returns what the names of properties of some axes begin with in the data set."""
+    is_hidden: Callable[[tuple[str, ...], str, str], bool]
+    """Returns whether something is not of it, by its axes, its name and that in the data set."""
 
     def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
         """Return what a property is called in the data set; None if it is not shown."""
-        base = self.of_whole.prefix(axes) + name
-        is_hidden = (*axes, name) in self.links or (not axes and name in _HIDDEN)
-        is_other = len(axes) != 1 and base.startswith(self.within)
-        return None if is_hidden or is_other else base
+        base = self.prefix(axes) + name
+        return None if self.is_hidden(axes, name, base) else base
 
-    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
-        """Return the properties that are shown of some axes, with their names in the data set."""
-        prefix = self.of_whole.prefix(axes)
-        own = {name.removeprefix(prefix): name for name in in_base if name.startswith(prefix)}
-        return {name: base for name, base in own.items() if self.base_name(axes, name) is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class _Global:
-    """What a data set has that belongs to no modality, under the same names."""
-
-    modalities: tuple[str, ...]
-    columns: Mapping[str, set[str]]
-    """The vectors that were columns of the global obs and var."""
-
-    def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
-        """Return the name of a property; None if it belongs to a modality."""
-        is_vector = len(axes) == 1
-        if is_vector and name in self.columns.get(axes[0], ()):
-            return name
-        ends = ".:" if is_vector else "."
-        starts = tuple(each + end for each in self.modalities for end in ends)
-        return None if name.startswith(starts) else name
-
-    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
-        """Return the properties that are shown of some axes, under their names."""
-        return {name: name for name in in_base if self.base_name(axes, name) is not None}
+    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> list[str]:
+        """Return the names of the properties that are shown of some axes."""
+        prefix = self.prefix(axes)
+        own = [name.removeprefix(prefix) for name in in_base if name.startswith(prefix)]
+        return [name for name in own if self.base_name(axes, name) is not None]
 
 
 # All forms
