@@ -24,6 +24,7 @@ from daf_storage.anndata._restored import axis_frame as axis_frame
 from daf_storage.anndata._restored import axis_notes as axis_notes
 from daf_storage.anndata._restored import imported_label as imported_label
 from daf_storage.anndata._restored import note_categories as note_categories
+from daf_storage.anndata._restored import noted_scalars as noted_scalars
 from daf_storage.anndata._restored import raw_axis_of as raw_axis_of
 from daf_storage.anndata._restored import read_notes as read_notes
 from daf_storage.anndata._restored import recorded_types as recorded_types

@@ -335,9 +335,7 @@ def unstructured(daf: DafReader) -> dict[str, Any]:
     AnnDataWarning
         A part cannot be read; it is left out.
     """
-    own = {*AXIS_KEYS, NOTES, "base_daf_repository", "base_daf_view"}
-    names = sorted(daf.scalars_set() - own)
-    uns: dict[str, Any] = {name: daf.get_scalar(name) for name in names}
+    uns = noted_scalars(daf)
     for part in kept.parts(daf.tree, axes=()):
         if part.part == "uns":
             try:
@@ -346,6 +344,15 @@ def unstructured(daf: DafReader) -> dict[str, Any]:
                 text = f"uns[{part.key!r}] is left out, it cannot be read: {error}"
                 errors.warn(text, AnnDataWarning)
     return uns
+
+
+def noted_scalars(daf: DafReader) -> dict[str, Any]:
+    """Return the scalars of ``uns``, of numpy where an import noted that."""
+    own = {*AXIS_KEYS, NOTES, "base_daf_repository", "base_daf_view"}
+    noted = {key for key, entry in read_notes(daf).get("uns", []) if entry.get("of") == "numpy"}
+    found = {name: daf.get_scalar(name) for name in sorted(daf.scalars_set() - own)}
+    of_numpy = {name for name in noted & found.keys() if not isinstance(found[name], str)}
+    return found | {name: daf.scalar_type(name).dtype.type(found[name]) for name in of_numpy}
 
 
 def vector_rules(notes: dict[str, Any], present: set[str]) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,6 @@ from daf_storage._lazy import pc
 from daf_storage.anndata import (
     AXIS_KEYS,
     COLOR,
-    NOTES,
     AlignedMatrix,
     MuDataParts,
     Report,
@@ -26,6 +25,7 @@ from daf_storage.anndata import (
     axis_frame,
     axis_notes,
     narrowed,
+    noted_scalars,
     part_label,
     raw_axis_of,
     read_notes,
@@ -491,24 +491,14 @@ class _Exporter:
             written.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
-        uns: dict[str, Any] = {}
-        for key, entry in self._notes.get("uns", []):
-            kind = entry.get("type")
-            if kind == "colors" and key in colors:
-                uns[key] = list(colors.pop(key)) if entry.get("list") else colors.pop(key)
-            elif kind == "scalar_of_daf" and self._daf.has_scalar(key):
-                uns[key] = self._scalar(key, of_numpy=entry.get("of") == "numpy")
-        uns.update(colors)
-        for name in sorted(self._daf.scalars_set()):
-            if name not in {*uns, *AXIS_KEYS, NOTES}:
-                uns[name] = self._scalar(name, of_numpy=False)
-        names = self._names.items()
-        return uns | {key: n for key, n in names if self._is_alone or n != AXIS_KEYS[key]}
-
-    def _scalar(self, name: str, *, of_numpy: bool) -> Any:
-        value = self._daf.get_scalar(name)
-        kind = self._daf.scalar_type(name)
-        return kind.dtype.type(value) if of_numpy and not kind.is_string else value
+        lists = {key for key, entry in self._notes.get("uns", []) if entry.get("list")}
+        uns = {key: list(each) if key in lists else each for key, each in colors.items()}
+        names = {
+            key: name
+            for key, name in self._names.items()
+            if self._is_alone or name != AXIS_KEYS[key]
+        }
+        return {**noted_scalars(self._daf), **uns, **names}
 
 
 def _is_large(found: Any) -> TypeGuard[AlignedMatrix]:
