@@ -151,9 +151,6 @@ def _writable_column(series: Any, what: str, report: Report) -> Any:
             )
             return series.cat.rename_categories(dtype.categories.astype(str).astype(object))
         return series
-    if types.is_datetime64_any_dtype(dtype):
-        report.changed(what, "an h5ad file has no dates; they became ISO 8601 text")
-        return series.astype(str).where(series.notna(), "")
     if isinstance(dtype, pandas().SparseDtype):
         report.changed(what, "an h5ad file has no sparse columns; it became a dense one")
         return series.sparse.to_dense()
@@ -163,10 +160,14 @@ def _writable_column(series: Any, what: str, report: Report) -> Any:
     if types.is_object_dtype(dtype) and series.isna().any():
         report.changed(what, "an h5ad file has no missing text; the column became categorical")
         return series.astype("category")
-    if (isinstance(dtype, np.dtype) and dtype.kind == "m") or isinstance(
-        dtype, pandas().PeriodDtype | pandas().IntervalDtype
+    is_date = types.is_datetime64_any_dtype(dtype)
+    if (
+        is_date
+        or dtype.kind == "m"
+        or isinstance(dtype, pandas().PeriodDtype | pandas().IntervalDtype)
     ):
-        report.changed(what, f"an h5ad file has no values of dtype {dtype}; they became text")
+        kind = "dates" if is_date else f"values of dtype {dtype}"
+        report.changed(what, f"an h5ad file has no {kind}; they became text")
         return series.astype(str).where(series.notna(), "").astype(object)
     return series
 

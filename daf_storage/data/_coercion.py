@@ -586,18 +586,15 @@ def _of_columns(
     if len(strings) == len(found):
         check_string_dtype(dtype, what=what)
         return StringMatrixInput((len(found[0]), len(found)), pa.concat_arrays(strings))
-    numbers = []
-    for name, values in zip(names, found, strict=True):
-        if not isinstance(values, np.ndarray):
-            raise UnsupportedInputError(
-                f"{name} holds strings and other columns hold numbers; a matrix has one type"
-            )
-        numbers.append(stored_numbers(values, dtype, what=name))
+    if strings:
+        named = (n for n, v in zip(names, found, strict=True) if not isinstance(v, np.ndarray))
+        raise UnsupportedInputError(
+            f"{next(named)} holds strings and other columns hold numbers; a matrix has one type"
+        )
+    numbers = [stored_numbers(v, dtype, what=n) for n, v in zip(names, found, strict=True)]
     common = np.result_type(*(values.dtype for values in numbers))
-    out = np.empty((len(numbers[0]), len(numbers)), common, order="F")
-    for number, (name, values) in enumerate(zip(names, numbers, strict=True)):
-        out[:, number] = stored_numbers(values, common, what=name)
-    return stored_numbers(out, None, what=what)
+    cast = [stored_numbers(v, common, what=n) for n, v in zip(names, numbers, strict=True)]
+    return np.column_stack(cast)
 
 
 def check_string_dtype(dtype: Any, *, what: str) -> None:

@@ -20,7 +20,7 @@ from tests.query.slice.test_anndata import DAF, PARTS
 from tests.support import by_key, data_set, dense
 
 # Dates become strings in an h5ad file; test_anndata.py has what is said of that.
-pytestmark = pytest.mark.filterwarnings("ignore:obs.*ISO 8601")
+pytestmark = pytest.mark.filterwarnings("ignore:obs.*became text")
 
 READERS = {"h5ad": anndata.read_h5ad, "zarr": anndata.read_zarr}
 
