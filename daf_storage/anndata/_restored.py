@@ -168,39 +168,35 @@ def read_notes(daf: DafReader) -> Notes:
     Warns
     -----
     AnnDataWarning
-        Something in them is not what an import notes, and is left out.
+        They are not what an import notes, and are left out.
     """
     own: Notes | None = getattr(daf.tree, "notes", None)
     if own is not None:
         return own
-    found, others = daf.get_scalar(NOTES, default="{}"), list[str]()
+    found = daf.get_scalar(NOTES, default="{}")
     with suppress(TypeError, ValueError, RecursionError):
         found = json.loads(found)
-    notes: Notes = _fitting(found, _FORM, NOTES, others) or {}
-    if others:
-        errors.warn(
-            f"{daf.location}: this is not what an import notes, and is ignored: "
-            f"{errors.shown_names(others, none='')}",
-            AnnDataWarning,
-        )
-    return notes
-
-
-def _fitting(found: Any, form: Any, at: str, others: list[str]) -> Any:
-    """Return what there is of a form, and add to a list where something else is."""
-    if found is None or form is None or (callable(form) and form(found)):
+    if isinstance(found, dict) and _fits(found, _FORM):
         return found
-    if isinstance(form, dict) and isinstance(found, dict):
+    errors.warn(
+        f"{daf.location}: this is not what an import notes, and is ignored: {NOTES}",
+        AnnDataWarning,
+    )
+    return {}
+
+
+def _fits(found: Any, form: Any) -> bool:
+    """Return whether something is of a form, as far as that says."""
+    if found is None or form is None:
+        return True
+    if isinstance(form, dict):
         every = form.get(_ANY)
-        pairs = [
-            (k, _fitting(v, form.get(k, every), f"{at}.{k}", others)) for k, v in found.items()
-        ]
-        return {key: part for key, part in pairs if part is not None}
-    if isinstance(form, list) and isinstance(found, list):
-        parts = [_fitting(v, form[0], f"{at}[{n}]", others) for n, v in enumerate(found)]
-        return [part for part in parts if part is not None]
-    others.append(at)
-    return None
+        return isinstance(found, dict) and all(
+            _fits(part, form.get(key, every)) for key, part in found.items()
+        )
+    if isinstance(form, list):
+        return isinstance(found, list) and all(_fits(part, form[0]) for part in found)
+    return bool(form(found))
 
 
 def axis_notes(notes: Notes, axis: str) -> dict[str, Any]:

@@ -159,8 +159,7 @@ def _misfits(block: AnyArray, kind: StorageType) -> npt.NDArray[np.bool_]:
     if len(floats) > 1:
         return np.asarray(np.isinf(cast) & np.isfinite(block))
     misfits = cast.astype(block.dtype) != block
-    if {cast.dtype.kind, block.dtype.kind} == {"i", "u"}:  # what wraps may come back
-        misfits |= (cast < 0) != (block < 0)
+    misfits |= (cast < 0) != (block < 0)  # what wraps may come back
     if floats and kind is not StorageType.BOOL and block.dtype != np.bool_:
         integers = cast.dtype if block.dtype.kind == "f" else block.dtype
         most = float(np.iinfo(integers).max + 1)
@@ -229,8 +228,7 @@ def changed_by(values: AnyArray, dtype: npt.DTypeLike) -> tuple[AnyArray, int | 
         back = cast.astype(values.dtype)
     width = f"u{values.dtype.itemsize}"
     same = back.reshape(-1).view(width) == values.reshape(-1).view(width)
-    if {cast.dtype.kind, values.dtype.kind} == {"i", "u"}:  # what wraps comes back
-        same &= (cast < 0).reshape(-1) == (values < 0).reshape(-1)
+    same &= ((cast < 0) == (values < 0)).reshape(-1)  # what wraps comes back
     return cast, None if bool(same.all()) else int(np.argmin(same))
 
 
@@ -313,11 +311,11 @@ def arrow_strings(values: Iterable[Any]) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         array = one_array(values)
         return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
-    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
+    what = "the list of entries"
     try:
-        return one_array(pa.array(listed, pa.string()))
-    except (pa.ArrowException, UnicodeEncodeError):
-        return strings_array([str(value) for value in listed], what="the list of entries")
+        return strings_array(values, what=what)
+    except UnsupportedInputError:
+        return strings_array(list(map(str, values)), what=what)
 
 
 def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:

@@ -226,12 +226,8 @@ class SubsetArray(StoredArray):
         if rest == 1 and self._columns is None and isinstance(rows, Span):
             return strings.slice(rows.start, rows.size)
         grid = np.arange(self._array.info.size).reshape(self._array.info.shape)
-        for axis, (_, each) in enumerate(self._dimensions()):
-            if isinstance(each, Span):
-                grid = np.take(grid, np.arange(each.start, each.stop), axis=axis)
-            elif each is not None:
-                grid = np.take(grid, each.part(Span(0, each.size)), axis=axis)
-        return strings.take(pa.array(grid.reshape(-1)))
+        shown = np.ix_(*(_positions(picks, length) for length, picks in self._dimensions()))
+        return strings.take(pa.array(grid[shown].reshape(-1)))
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -253,6 +249,14 @@ def _as_range(picks: Picks) -> Picks:
     if isinstance(picks, Ranges):
         return (picks.spans() or [Span(0, 0)])[0] if picks.starts.size < 2 else picks
     return (picks.span or picks) if isinstance(picks, EntrySelection) else picks
+
+
+def _positions(picks: Picks | None, length: int) -> Positions:
+    """Return all positions that are shown along a dimension."""
+    picks = Span(0, length) if picks is None else picks
+    if isinstance(picks, Span):
+        return np.arange(picks.start, picks.stop)
+    return picks.part(Span(0, picks.size))
 
 
 def _moved(spans: list[Span], within: Span) -> list[Span]:
