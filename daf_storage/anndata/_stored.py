@@ -503,31 +503,38 @@ def _stored_parts(
     """Return the parts of a stored sparse matrix."""
 
     def stored(name: str) -> StoredArray:
+        if name == "data":
+            return _numbers(tree, node, name, f"{path}/data", header.dtype)
         array = required_array(node, name, f"{tree.location}: {path}")
         if not array.info.storage_type.is_integer or len(array.info.shape) != 1:
             raise CorruptDataError(f"{tree.location}: {path}: {name} is no list of positions")
         return array
 
-    values = f"{path}/data"
-    return {
-        "colptr": lambda: _shifted(stored("indptr"), stored("indices"), header),
-        "rowval": lambda: _shifted(stored("indices"), stored("indices"), header),
-        "nzval": lambda: _numbers(tree, node, "data", values, header.dtype),
-    }
+    return _sparse_parts(stored, header)
 
 
 def _parts_of_value(value: Any, header: MatrixHeader) -> Mapping[str, ArrayMaker]:
     """Return the parts of a matrix in memory."""
-    dtype = np.dtype(np.float32) if header.dtype == np.float16 else header.dtype
-    kind = StorageType.of(dtype)
+    kind = StorageType.of(np.dtype(np.float32) if header.dtype == np.float16 else header.dtype)
     if header.layout == "dense":
         return {"": lambda: _converted(value, header.shape, kind)}
     stored = value if value.format == header.layout else value.tocsr()
-    indices = memory_array(stored.indices)
+
+    def part(name: str) -> StoredArray:
+        values = getattr(stored, name)
+        return _converted(values, values.shape, kind) if name == "data" else memory_array(values)
+
+    return _sparse_parts(part, header)
+
+
+def _sparse_parts(
+    stored: Callable[[str], StoredArray], header: MatrixHeader
+) -> Mapping[str, ArrayMaker]:
+    """Return the parts of a sparse matrix, given those that AnnData has of it by their names."""
     return {
-        "colptr": lambda: _shifted(memory_array(stored.indptr), indices, header),
-        "rowval": lambda: _shifted(indices, indices, header),
-        "nzval": lambda: _converted(stored.data, stored.data.shape, kind),
+        "colptr": lambda: _shifted(stored("indptr"), stored("indices"), header),
+        "rowval": lambda: _shifted(stored("indices"), stored("indices"), header),
+        "nzval": lambda: stored("data"),
     }
 
 
