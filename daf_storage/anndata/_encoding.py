@@ -217,7 +217,7 @@ def decode_column(
         if "sparse" in rule:
             sparse = pandas().arrays.SparseArray(values, dtype=rule["sparse"])
             return sparse if sparse.dtype.subtype == values.dtype else values
-    except (TypeError, ValueError, LookupError):
+    except (TypeError, ValueError, LookupError, OverflowError):
         pass  # it does not fit
     return values
 
@@ -225,16 +225,14 @@ def decode_column(
 def _decode_categorical(
     values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None, categories: list[str]
 ) -> Any:
-    encoded = pa.array(values, pa.large_string()).dictionary_encode()  # pandas ends text at a NUL
-    found, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    used = found if is_missing is None else [found[n] for n in np.unique(codes[~is_missing])]
-    listed = {*categories, ""} if is_missing is None else {*categories}
-    added = sorted(set(used) - listed)
+    strings = pa.array(values, pa.large_string(), mask=is_missing)  # pandas ends text at a NUL
+    encoded = strings.dictionary_encode()
+    found = encoded.dictionary.to_pylist()
+    added = sorted({*found} - {*categories, *([""] if is_missing is None else [])})
     kind = pandas().CategoricalDtype([*categories, *added], ordered=rule.get("ordered", False))
     places = {category: place for place, category in enumerate(kind.categories)}
-    codes = np.array([places.get(name, -1) for name in found], np.intp)[codes]
-    if is_missing is not None:
-        codes[is_missing] = -1
+    numbers = np.array([*(places.get(name, -1) for name in found), -1], np.intp)
+    codes = numbers[encoded.indices.fill_null(-1).to_numpy()]
     typed = pandas().Categorical.from_codes(codes, dtype=kind)
     dtype = rule.get("dtype")
     if dtype is None or added:
@@ -269,14 +267,12 @@ def _decode_nullable(values: Any, rule: Rule) -> Any:
     is_gappy = plain.kind in "iu" and values.dtype == np.float64
     if values.dtype not in (np.dtype(object), plain) and not is_gappy:
         raise TypeError(f"{values.dtype} values are no {target}")
-    if is_gappy and not np.array_equal(np.trunc(values), values, equal_nan=True):
-        raise ValueError(f"fractions are no {target}")
     if values.dtype == object:
         parse: Any = _TRUTH.__getitem__ if target == "boolean" else int
         typed = pandas().array([None if v == "" else parse(v) for v in values], dtype=target)
     else:
-        kind = "Float64" if values.dtype.kind == "f" and target != "Float32" else target
-        typed = pandas().Series(values).astype(kind).astype(target).array  # NaN is missing
+        with np.errstate(invalid="ignore"):  # NaN is missing; the others have to fit
+            typed = pandas().Series(values).astype(target).array
     if not rule.get("object"):
         return typed
     return np.where(typed.isna(), None, typed.astype(object))

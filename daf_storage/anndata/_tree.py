@@ -443,7 +443,7 @@ class Contents:
             if place.axes == (axis,) and place.part == frame.part
         }
         for column in frame.every():
-            if column.problem and column.column_name in names:
+            if column.problem:
                 columns.append({"column": column.column_name, "kept": names[column.column_name]})
             elif column.found is not None:
                 columns.append(self._rule(axis, column, column.found))

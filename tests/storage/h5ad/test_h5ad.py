@@ -354,7 +354,9 @@ def test_vectors_added_after_the_import_are_exported(rich: Any) -> None:
         "sparse integers",
     ],
 )
-@pytest.mark.parametrize("values", [[1.5, 2.5, 3.5], ["x", "y", "z"], [True, False, True]])
+@pytest.mark.parametrize(
+    "values", [[1.5, 2.5, 3.5], [1e19, 2.0, 3.0], ["x", "y", "z"], [True, False, True]]
+)
 def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any]) -> None:
     """What the import noted of the old values does not stand in the way of new ones."""
     obs = pd.DataFrame({"column": COLUMNS[kind]}, index=list("abc"))
