@@ -246,9 +246,7 @@ def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
     is_old
         Whether byte strings are text, as in the frames of AnnData 0.7.
     """
-    node = tree.node(path)
-    if node is None:
-        raise errors.CorruptDataError(f"{tree.location}: the column {path!r} is missing")
+    node = node_at(tree, path)
     folder, _, name = path.rpartition("/")
     old_categories = f"{folder}/__categories/{name}"
     is_coded = node.kind == "array" and node.attribute("categories") is not None
