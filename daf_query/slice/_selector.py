@@ -506,7 +506,7 @@ def _needs(axis: EntryAxis, has: Sequence[str]) -> str:
 
 
 def _predicate_query(
-    schema: str, axis: str, predicate: str, edits: tuple[Edit, ...], key: tuple[str, str]
+    schema: str, axis: str, predicate: str, edits: Sequence[Edit], key: tuple[str, str]
 ) -> tuple[WrappedSql, bool]:
     """Return the query for the rows that a predicate chooses, and whether it has an order.
 

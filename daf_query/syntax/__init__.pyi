@@ -21,6 +21,7 @@ from daf_query.syntax._statement import name_of as name_of
 from daf_query.syntax._statement import name_of_column as name_of_column
 from daf_query.syntax._statement import names_in as names_in
 from daf_query.syntax._statement import parsed as parsed
+from daf_query.syntax._statement import python_edits as python_edits
 from daf_query.syntax._statement import string_of as string_of
 from daf_query.syntax._statement import subscript_of as subscript_of
 from daf_query.syntax._statement import term_of as term_of
@@ -45,7 +46,6 @@ from daf_query.syntax._tokens import one_statement as one_statement
 from daf_query.syntax._tokens import place_of as place_of
 from daf_query.syntax._tokens import placeholders as placeholders
 from daf_query.syntax._tokens import plain_name as plain_name
-from daf_query.syntax._tokens import python_edits as python_edits
 from daf_query.syntax._tokens import quoted_name as quoted_name
 from daf_query.syntax._tokens import quoted_string as quoted_string
 from daf_query.syntax._tokens import real_divisions as real_divisions

@@ -26,11 +26,14 @@ from daf_query.syntax._tokens import (
     Brackets,
     Edit,
     Token,
+    condition_of,
     edited,
+    error_at,
     pairs_of,
     quoted_string,
     read_tokens,
     tokens_of,
+    unopened_bracket,
 )
 from daf_storage import errors
 
@@ -526,6 +529,15 @@ class Statement:
         stop -= named is not None and tokens[stop - 1].is_word("AS")
         return tokens[first].start, tokens[stop - 1].stop
 
+    def sign_before(self, operand: Node, text: str) -> Token:
+        """Return the word or operator before an operand of it."""
+        before = self.tokens[: self._token_at(self.span(operand)[0])]
+        return next(token for token in reversed(before) if token.text == text)
+
+    def token_from(self, place: int) -> Token:
+        """Return the first token that does not begin before a place."""
+        return self.tokens[self._token_at(place)]
+
     def _token_at(self, place: int) -> int:
         return bisect_left(self.tokens, place, key=lambda token: token.start)
 
@@ -820,9 +832,87 @@ def conjuncts_of(statement: Statement, condition: Node) -> Iterator[tuple[str, N
                 pair = next(pair for pair in statement.brackets if pair.opening >= start)
                 pending.append((inner, pair.opening + 1, pair.closing))
             case {"BinaryOp": {"op": "And", "left": left, "right": right}}:
-                first, last = statement.span(left)[1], statement.span(right)[0]
-                between = (t for t in statement.tokens if first <= t.start < last)
-                joint = next(token for token in between if token.is_word("AND"))
-                pending += [(right, joint.stop, stop), (left, start, joint.start)]
+                sign = statement.sign_before(right, "AND")
+                pending += [(right, sign.stop, stop), (left, start, sign.start)]
             case _:
                 yield statement.text[start:stop].strip(), node
+
+
+_WHERE: Final = "SELECT 1 WHERE "
+_SIGNS: Final = {"And": "AND", "Or": "OR", "BitwiseAnd": "&", "BitwiseOr": "|"}
+_MIXED: Final = "Python and SQL read | beside AND differently: put brackets around each"
+_WRITTEN: Final = {"&": "AND", "|": "OR", "~": " NOT "}
+
+
+def python_edits(predicate: str) -> list[Edit]:
+    """Return what makes SQL of ``) & (``, ``) | (``, ``~(`` and ``in [...]``.
+
+    What is SQL stays as it is: only a bracket that is a condition by itself is joined or negated.
+
+    Raises
+    ------
+    QueryError
+        A bracket closes that is not open, there is a WHERE, or ``|`` and AND are mixed, which
+        Python and SQL read differently.
+
+    Examples
+    --------
+    >>> from daf_query.syntax import edited
+    >>> edited("(b in [1]) & ~(a)", python_edits("(b in [1]) & ~(a)"))
+    '(b in (1)) AND  NOT (a)'
+    """
+    condition = condition_of(predicate)
+    tokens = tokens_of(condition)
+    if (bracket := unopened_bracket(predicate)) is not None:
+        raise _wrong(predicate, bracket, "no bracket is open that ) could close")
+    if len(tokens) > 1 and tokens[0].is_word("WHERE") and tokens[1].kind != "operator":
+        reason = "leave out WHERE; the condition is what comes after it"
+        raise _wrong(predicate, tokens[0].start, reason)
+    if not any(character in condition for character in "&|~["):
+        return []
+    edits = [
+        Edit(place, place + 1, bracket)
+        for pair in pairs_of(tokens)
+        if pair.before == "IN" and condition[pair.opening] == "["
+        for place, bracket in zip(pair[:2], "()", strict=True)
+    ]
+    statement = parsed(_WHERE + edited(condition, edits))
+    signs = _signs(statement, predicate) if statement is not None else ()
+    shift = len(_WHERE)
+    return edits + [Edit(t.start - shift, t.stop - shift, _WRITTEN[t.text]) for t in signs]
+
+
+def _wrong(predicate: str, place: int, reason: str) -> errors.QueryError:
+    return error_at(reason, predicate, place, where="in the predicate")
+
+
+def _signs(statement: Statement, predicate: str) -> list[Token]:
+    """Return each ``&`` and ``|`` between conditions in brackets, and each ``~`` before one.
+
+    None where one has another operand, so that it is of bits.  Python's ``not`` takes all that
+    ``&`` joins, SQL's the first of it.
+    """
+    signs: list[Token] = []
+    pending = [(statement.scopes[0].select["selection"], len(_WHERE), "")]
+    while pending:
+        node, start, around = pending.pop()
+        sign = statement.token_from(start)
+        match node:
+            case {"Nested": inner} | {"UnaryOp": {"op": "Not" | "BitwiseNot", "expr": inner}}:
+                pending.append((inner, sign.stop, sign.text))
+            case {"BinaryOp": {"op": str() as op, "left": left, "right": right}} if (
+                op in _SIGNS and around != "NOT"
+            ):
+                sign = statement.sign_before(right, _SIGNS[op])
+                pending += [(right, sign.stop, sign.text), (left, start, sign.text)]
+                if (sign.text, around) == ("|", "AND"):
+                    reason = (
+                        "Python and SQL read | beside AND differently: put brackets around each"
+                    )
+                    raise _wrong(predicate, sign.start - len(_WHERE), reason)
+            case _ if around in _WRITTEN:
+                return []
+            case _:
+                continue
+        signs += [sign] * (sign.text in _WRITTEN)
+    return signs

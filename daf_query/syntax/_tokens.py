@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -578,11 +578,6 @@ def _around(line: str, place: int) -> tuple[str, int]:
     return f"{before}{part}{after}", place - start + len(before)
 
 
-_WHERE: Final = "in the predicate"
-_WORDS: Final = {"&": "AND", "|": "OR"}
-_JOINS: Final = ("AND", "OR")
-
-
 def clauses_of(predicate: str) -> list[Token]:
     """Return the first tokens of ORDER BY, LIMIT and OFFSET, outside of brackets."""
     clauses = []
@@ -605,89 +600,6 @@ def condition_of(predicate: str) -> str:
     """
     clauses = clauses_of(predicate)
     return predicate[: clauses[0].start] if clauses else predicate
-
-
-def python_edits(predicate: str) -> tuple[Edit, ...]:
-    """Return what makes SQL of ``) & (``, ``) | (``, ``~(`` and ``in [...]``.
-
-    What is SQL stays as it is: only a bracket that is a condition by itself is joined or negated.
-
-    Raises
-    ------
-    QueryError
-        A bracket closes that is not open, there is a WHERE, or ``|`` and AND are mixed, which
-        Python and SQL read differently.
-
-    Examples
-    --------
-    >>> from daf_query.syntax import edited
-    >>> edited("~(a) & (b in [1])", python_edits("~(a) & (b in [1])"))
-    'NOT (a) AND (b in (1))'
-    """
-    condition = condition_of(predicate)
-    tokens = tokens_of(condition)
-    if (bracket := unopened_bracket(predicate)) is not None:
-        raise error_at("no bracket is open that ) could close", predicate, bracket, where=_WHERE)
-    if len(tokens) > 1 and tokens[0].is_word("WHERE") and tokens[1].kind != "operator":
-        reason = "leave out WHERE; the condition is what comes after it"
-        raise error_at(reason, predicate, tokens[0].start, where=_WHERE)
-    if not any(character in condition for character in "&|~["):
-        return ()
-    return tuple(sorted(_edits(predicate, tokens)))
-
-
-def _edits(predicate: str, tokens: Sequence[Token]) -> Iterator[Edit]:
-    pairs = pairs_of(tokens)
-    places = {token.start: number for number, token in enumerate(tokens)}
-    alone = {p.opening: p for p in pairs if _is_alone(tokens, places[p.opening], places[p.closing])}
-    closed = {pair.closing for pair in alone.values()}
-    for pair in pairs:
-        if pair.before == "IN" and tokens[places[pair.opening]].is_operator("["):
-            yield Edit(pair.opening, pair.opening + 1, "(")
-            yield Edit(pair.closing, pair.closing + 1, ")")
-    for place, token in enumerate(tokens):
-        follows = place > 0 and tokens[place - 1].start in closed
-        operand = next((t.start for t in tokens[place + 1 :] if not t.is_operator("~")), None)
-        if operand not in alone:
-            continue
-        if token.is_operator("~") and _begins(tokens, place):
-            yield Edit(token.start, token.stop, "NOT ")
-        elif token.is_operator("&", "|") and follows:
-            if token.text == "|" and _has_and(tokens, pairs, token.start):
-                reason = "Python and SQL read | beside AND differently: put brackets around each"
-                raise error_at(reason, predicate, token.start, where=_WHERE)
-            before = "" if predicate[token.start - 1].isspace() else " "
-            after = "" if predicate[token.stop].isspace() else " "
-            yield Edit(token.start, token.stop, f"{before}{_WORDS[token.text]}{after}")
-
-
-def _is_alone(tokens: Sequence[Token], opening: int, closing: int) -> bool:
-    """Return whether nothing but conditions is around a bracket: no operand, no function."""
-    after = tokens[closing + 1] if closing + 1 < len(tokens) else None
-    ends = after is None or after.is_operator("&", "|", ")", ",") or after.is_word(*_JOINS)
-    while tokens[opening - 1].is_operator("~") and opening:
-        opening -= 1
-    is_negated = opening > 0 and tokens[opening - 1].is_word("NOT")
-    # Python's "not" takes all that & joins, SQL's the first of it.
-    is_loose = is_negated and after is not None and after.is_operator("&", "|")
-    return tokens[closing].is_operator(")") and ends and _begins(tokens, opening) and not is_loose
-
-
-def _begins(tokens: Sequence[Token], place: int) -> bool:
-    """Return whether a condition begins at a token, as nothing before it is an operand."""
-    if place == 0:
-        return True
-    before = tokens[place - 1]
-    return before.is_operator("(", ",", "&", "|", "~") or before.is_word(*_JOINS, "NOT")
-
-
-def _has_and(tokens: Sequence[Token], pairs: Sequence[Brackets], place: int) -> bool:
-    """Return whether an AND is between the same brackets as a place."""
-
-    def around(place: int) -> Brackets | None:
-        return max((p for p in pairs if p.opening < place < p.closing), default=None)
-
-    return any(each.is_word("AND") and around(each.start) == around(place) for each in tokens)
 
 
 _SKIPPED: Final = r"--[^\n]*|/\*.*?\*/"

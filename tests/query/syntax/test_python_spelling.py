@@ -75,7 +75,7 @@ def of_python(predicate: str) -> list[int] | None:
         ("(age > 3) & (n < 2)", "age > 3 AND n < 2"),
         ("(age>3)&(n<2)|(old)", "age > 3 AND n < 2 OR old"),
         ("~(old)&~(sick)", "NOT old AND NOT sick"),
-        ("~~(old) & ~ (sick)", "old AND NOT sick"),
+        ("~(~(old)) & ~ (sick)", "old AND NOT sick"),
         ("not (old) and ~(sick)", "NOT old AND NOT sick"),
         ("((age > 3) | (n < 2)) and old == True", "(age > 3 OR n < 2) AND old"),
         ("donor in ['N1', 'n1']", "donor IN ('N1', 'n1')"),
@@ -100,7 +100,7 @@ def test_deep_and_long_predicates(session: DafSession) -> None:
     """Neither a traceback from the depths, nor a long wait."""
     many = ", ".join(f"'d{i}'" for i in range(20_000))
     for predicate, sql in (
-        ("~" * 11 + "(old)", "NOT old"),
+        ("~(" * 11 + "old" + ")" * 11, "NOT old"),
         (f"donor in [{many}, 'N1']", "donor = 'N1'"),
         (" & ".join(["(age > 3)"] * 300), "age > 3"),
     ):
