@@ -731,13 +731,9 @@ class Tables:
         is_axis = tables is not None and axis not in tables.added and tables.has_axis(axis)
         return (tables, axis) if tables is not None and is_axis else None
 
-    def query_of(self, source: syntax.Source) -> syntax.Query | None:
-        """Return the query whose rows a FROM names: a subquery, one of WITH, or a view."""
-        if source.query is not None or not source.parts:
-            return source.query
-        view = self.views.get(self.named(source))
-        statement = None if view is None else syntax.parsed(view)
-        return None if statement is None else statement.queries[-1]
+    def is_query(self, source: syntax.Source) -> bool:
+        """Return whether a FROM names a subquery, one of WITH, or a view."""
+        return not source.parts or self.named(source) in self.views
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -91,13 +91,15 @@ class EntryReference:
         return column_name(self.name, self.entry or "")
 
 
-def references_in(statement: Statement) -> Iterator[EntryReference]:
-    """Yield what is subscripted in a statement.
+def references_in(statement: Statement | None) -> Iterator[EntryReference]:
+    """Yield what is subscripted in a statement; nothing of none.
 
     >>> query = '''SELECT c."my X" [ 'it''s' ] FROM cell AS c'''
     >>> [(r.name, r.entry, r.qualifier) for r in references_in(parsed(query))]
     [('my X', "it's", ('c',))]
     """
+    if statement is None:
+        return
     for scope, node in statement.nodes:
         subscript = subscript_of(node)
         if subscript is not None and scope is not None:
@@ -147,7 +149,12 @@ class _Rule:
     def __init__(self, statement: Statement, tables: Tables) -> None:
         self._statement = statement
         self._tables = tables
-        self._handed_on: dict[tuple[Source, str], bool] = {}
+        self._given = {
+            reference.column
+            for view in tables.views.values()
+            for reference in references_in(parsed(view))
+        }
+        """The columns for entries that views, and subqueries that were read, may hand on."""
         self.columns: dict[TableName, dict[str, MatrixEntry]] = {}
         """The columns that each table gets."""
 
@@ -162,8 +169,8 @@ class _Rule:
         for scope in reference.scope.chain():
             sources = scope.called(reference.qualifier)
             is_known |= bool(sources)
-            is_column = reference.entry is not None and any(
-                self._hands_on(source, reference.column) for source in sources
+            is_column = reference.column in self._given and any(
+                self._tables.is_query(source) for source in sources
             )
             problems: list[DafError] = []
             for table in dict.fromkeys(map(self._tables.find, sources)):
@@ -172,32 +179,13 @@ class _Rule:
                 except DafError as error:
                     problems.append(error)
             if is_column:
+                self._given.add(reference.column)
                 return True
             if problems:
                 raise problems[0]
         if not is_known:
             self._check_dotted(reference)
         return False
-
-    def _hands_on(self, source: Source, column: str) -> bool:
-        """Return whether a subquery or a view has a column of this name."""
-        memoised = self._handed_on.get((source, column))
-        if memoised is None:
-            self._handed_on[source, column] = False  # of a query within itself
-            query = self._tables.query_of(source)
-            scopes = () if query is None else query.scopes
-            items = ((scope, item) for scope in scopes for item in scope.select["projection"])
-            memoised = any(self._selects(*each, column) for each in items)
-            memoised = column in source.column_names if source.column_names else memoised
-            self._handed_on[source, column] = memoised
-        return memoised
-
-    def _selects(self, scope: Scope, item: Node, column: str) -> bool:
-        """Return whether an item of a SELECT is a column of this name, or has it among others."""
-        expression, name = item_of(item)
-        if expression:
-            return column == (name or name_of_column(expression))
-        return any(self._hands_on(each, column) for each in scope.called(_qualifier_of(item)))
 
     def _check_dotted(self, reference: EntryReference) -> None:
         """Raise if what qualifies a reference is no table, but the other axis of a matrix."""
@@ -444,8 +432,9 @@ def unknown_entry_hint(
                 f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
                 f"{column_name(plain_name(written), entry)}"
             )
-    references = () if statement is None else references_in(statement)
-    for reference in (each for each in references if each.name == name):
+    for reference in references_in(statement):
+        if name not in (reference.name, reference.column):
+            continue
         entry = reference.entry or ""
         if any(entry in schema.dataset(axis).table_columns.columns for schema, axis in tables):
             return f"; {entry!r} is a column itself: write {plain_name(entry)}"

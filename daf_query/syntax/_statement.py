@@ -32,6 +32,7 @@ from daf_query.syntax._tokens import (
     pairs_of,
     quoted_string,
     read_tokens,
+    runs_of,
     tokens_of,
     unopened_bracket,
 )
@@ -511,12 +512,8 @@ class Statement:
 
     def parts(self, pair: Brackets) -> list[tuple[int, int]]:
         """Return where each of what commas part between brackets begins and ends."""
-        spans, first = list[tuple[int, int]](), self._token_at(pair.opening) + 1
-        while self.tokens[first].start < pair.closing:
-            stop = self._end(first)
-            spans.append((self.tokens[first].start, self.tokens[max(first, stop - 1)].stop))
-            first = stop + self.tokens[stop].is_operator(",")
-        return spans
+        between = self.tokens[self._token_at(pair.opening + 1) : self._token_at(pair.closing)]
+        return [(run[0].start, run[-1].stop) for run in runs_of(between, ",") if run]
 
     def item(self, node: Any) -> tuple[int, int]:
         """Return where an item of SELECT, or its condition, begins, and ends, without its name."""

@@ -277,20 +277,26 @@ def placeholders(text: str) -> list[Placeholder]:
     return found
 
 
+def runs_of(tokens: Iterable[Token], separator: str) -> list[list[Token]]:
+    """Return the tokens between separators outside of brackets."""
+    runs, depth = [list[Token]()], 0
+    for token in tokens:
+        depth += token.is_operator(*_OPENING) - token.is_operator(*_CLOSING)
+        if depth == 0 and token.is_operator(separator):
+            runs.append([])
+        else:
+            runs[-1].append(token)
+    return runs
+
+
 def list_items(text: str) -> list[str]:
     """Return what is between the commas outside of brackets.
 
     >>> list_items("donor, coalesce(a, b), X['a, b'] > 2")
-    ['donor', ' coalesce(a, b)', " X['a, b'] > 2"]
+    ['donor', 'coalesce(a, b)', "X['a, b'] > 2"]
     """
-    parts: list[str] = []
-    start = depth = 0
-    for token in tokens_of(text):
-        depth += token.is_operator(*_OPENING) - token.is_operator(*_CLOSING)
-        if depth == 0 and token.is_operator(","):
-            parts.append(text[start : token.start])
-            start = token.stop
-    return [*parts, text[start:]]
+    runs = runs_of(tokens_of(text), ",")
+    return [text[run[0].start : run[-1].stop] if run else "" for run in runs]
 
 
 def without_name(item: str) -> tuple[str, str | None]:
@@ -311,13 +317,13 @@ def without_direction(item: str) -> tuple[str, bool, bool]:
     >>> without_direction("age % 2 desc nulls last"), without_direction("age")
     (('age % 2', False, False), ('age', True, False))
     """
-    tokens, is_ascending, nulls_first = tokens_of(item), True, None
+    tokens, place, is_ascending = list(tokens_of(item)), "", True
     if len(tokens) > 2 and tokens[-2].is_word("NULLS") and tokens[-1].is_word("FIRST", "LAST"):
-        nulls_first, tokens = tokens[-1].is_word("FIRST"), tokens[:-2]
+        place, _ = tokens.pop().text, tokens.pop()
     if len(tokens) > 1 and tokens[-1].is_word("ASC", "DESC"):
-        is_ascending, tokens = tokens[-1].is_word("ASC"), tokens[:-1]
+        is_ascending = tokens.pop().is_word("ASC")
     expression = item[: tokens[-1].stop] if tokens else item
-    return expression, is_ascending, not is_ascending if nulls_first is None else nulls_first
+    return expression, is_ascending, place == "FIRST" if place else not is_ascending
 
 
 def real_divisions(text: str) -> tuple[Edit, ...]:
@@ -347,14 +353,13 @@ def unopened_bracket(text: str) -> int | None:
     return None
 
 
-def statements(text: str) -> Iterator[str]:
-    """Yield the statements of a text, without their semicolons.
+def statements(text: str) -> list[str]:
+    """Return the statements of a text, without their semicolons.
 
-    >>> list(statements("SELECT ';'; SELECT 2; -- done"))
+    >>> statements("SELECT ';'; SELECT 2; -- done")
     ["SELECT ';'", 'SELECT 2']
     """
-    for start, stop in _spans(text):
-        yield text[start:stop]
+    return [text[slice(*span)] for span in _spans(text)]
 
 
 def is_ended(text: str) -> bool:
@@ -390,7 +395,7 @@ def one_statement(text: str, *, source: str = "the query") -> str:
         ...
     daf_storage.errors.QueryError: the query has several statements, the second begins at ...
     """
-    spans = list(_spans(text))
+    spans = _spans(text)
     if not spans:
         raise errors.QueryError(f"{source} has no SQL; write a SELECT")
     if len(spans) > 1:
@@ -402,18 +407,9 @@ def one_statement(text: str, *, source: str = "the query") -> str:
     return text[: spans[0][1]]
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each statement begins and ends."""
-    start: int | None = None
-    stop = 0
-    for token in tokens_of(text):
-        if not token.is_operator(";"):
-            start, stop = token.start if start is None else start, token.stop
-        elif start is not None:
-            yield start, stop
-            start = None
-    if start is not None:
-        yield start, stop
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Return where each statement begins and ends."""
+    return [(run[0].start, run[-1].stop) for run in runs_of(tokens_of(text), ";") if run]
 
 
 def line_and_column(text: str, place: int) -> tuple[int, int]:
