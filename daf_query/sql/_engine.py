@@ -457,7 +457,7 @@ class Engine:
             Whether conditions of other queries may meet those of this one: a view is among them.
         """
         rules: tuple[Rule, ...] = (
-            partial(signed_ranks, is_part=is_part),
+            signed_ranks,
             corrections,
             partial(list_barriers, is_part=is_part),
             partial(self._category_keys, views=views),

@@ -594,16 +594,13 @@ def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
     return names
 
 
-def signed_ranks(statement: Statement, *, is_part: bool) -> Iterator[Edit]:
-    """Yield a cast for each rank of a query that computes, or of a view: some are subtracted."""
-    named_so = [n["Function"] for _, n in statement.nodes if function_name(n) in _RANKS]
-    is_computed = is_part or (named_so and any(_operands(node) for _, node in statement.nodes))
-    for rank in (each for each in named_so if is_computed and each["over"]):
+def signed_ranks(statement: Statement) -> Iterator[Edit]:
+    """Yield a cast for each rank: the engine has unsigned ones, and some are subtracted."""
+    ranks = (n["Function"] for _, n in statement.nodes if function_name(n) in _RANKS)
+    for rank in (each for each in ranks if each["over"]):
         start, named = statement.span(rank["name"])[0], rank["over"].get("NamedWindow")
-        over = (
-            each for each in statement.brackets if each.before == "OVER" and each.opening > start
-        )
-        stop = statement.span(named)[1] if named else next(over).closing + 1
+        overs = (p for p in statement.brackets if p.before == "OVER" and p.opening > start)
+        stop = statement.span(named)[1] if named else next(overs).closing + 1
         yield from (Edit(start, start, "CAST("), Edit(stop, stop, " AS BIGINT)"))
 
 
