@@ -548,7 +548,7 @@ def listed_names(given: str) -> list[str] | None:
     >>> listed_names("MS4A1, CD8A"), listed_names("'a,b',"), listed_names("age IN (1, 2)")
     (['MS4A1', 'CD8A'], ['a,b'], None)
     """
-    parts = [part.strip() for part in syntax.list_items(given)]
+    parts = syntax.list_items(given)
     if len(parts) == 1 or syntax.is_condition(given):
         return None
     return [_unquoted(part) for part in parts if part]

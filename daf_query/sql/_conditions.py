@@ -510,26 +510,19 @@ def small_tables(
     two tables of which it does not know that, it distributes the rows of both first.
     """
     options, context = connections.scan_options, PLANNING.get()
-    found: dict[TableName, list[TableDataset]] = {}
-    for name, table, _ in placed:
-        if table is not None:
-            found.setdefault(name, []).append(table)
-    lengths = [tables[0].table_columns.length for tables in found.values()]
-    if len(found) < 2 or max(lengths) < options.min_joined_rows:
+    tables = {name: table for name, table, _ in placed if table is not None}
+    lengths = {name: table.table_columns.length for name, table in tables.items()}
+    if len(tables) < 2 or max(lengths.values()) < options.min_joined_rows:
         return {}
     small: dict[TableName, datafusion.DataFrame] = {}
-    for (name, (table, *others)), length in zip(found.items(), lengths, strict=True):
+    for name, table in tables.items():
         # Entries of matrices may be columns at one place and not at another.
-        is_same = all(other.schema == table.schema for other in others)
-        if is_same and length * len(table.schema) <= options.max_values_in_memory:
-            seen = table if context.reports is None else table.with_view(reports=context.reports)
+        schemas = [each.schema for other, each, _ in placed if each is not None and other == name]
+        is_small = lengths[name] * len(table.schema) <= options.max_values_in_memory
+        if is_small and all(table.schema == schema for schema in schemas):
+            seen = table.with_view(reports=context.reports, engine_strings=context.strings)
             with suppress(DafError):  # a column is unreadable, as the scan will say where it counts
-                rows = seen.to_table()
-                fields = [
-                    each.with_type(context.strings) if each.type == pa.string() else each
-                    for each in rows.schema
-                ]
-                small[name] = table_frame(rows.cast(nullable(pa.schema(fields))))
+                small[name] = table_frame(seen.to_table())
     return small
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -649,6 +650,15 @@ class Connections:
         schema = self.all_schemas.get(name[0])
         return None if schema is None else schema.find(name[1])
 
+    def columns(self, name: TableName) -> dict[str, pa.DataType]:
+        """Return the types of a table's columns; none of another one, or a broken one."""
+        with suppress(errors.DafError):
+            found, shared = self.find(name), self.shared.get(name[1])
+            found = shared.rows if isinstance(shared, UserTable) else found
+            fields = () if found is None else found.schema
+            return {field.name: field.type for field in fields}
+        return {}
+
     def created(self) -> list[TableName]:
         """Return the tables and views that queries created."""
         return [
@@ -719,13 +729,11 @@ class Tables:
 
     def named(self, source: syntax.Source) -> TableName:
         """Return the schema and the table that a FROM names."""
-        schema, table = (self.default, *source.parts)[-2:]
+        schema, table = (self.default, *(source.parts or ("",)))[-2:]
         return schema, table
 
     def find(self, source: syntax.Source) -> tuple[AxisSchema, str] | None:
         """Return the schema and the axis that a FROM names; None if it names something else."""
-        if not source.parts:
-            return None
         schema, axis = self.named(source)
         tables = self.schemas.get(schema)
         is_axis = tables is not None and axis not in tables.added and tables.has_axis(axis)

@@ -274,16 +274,12 @@ def _together(
 
 
 def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
-    name = term.expression
-    values = rows.values(name)
-    is_string = values.type in STRINGS
-    wrong = mismatch(term, values.type)
-    if wrong and count in (None, 0):
-        described = _described(name, values) if _has_order(values.type) else ""
-        advice = (
-            _with_cast(term, values) if is_string else described and f"write a number: {described}"
-        )
-        yield f"{wrong.partition(': write')[0]}; {advice}" if advice else wrong
+    name, values = term.expression, rows.values(term.expression)
+    is_string, has_order = values.type in STRINGS, _has_order(values.type)
+    wrong = "" if count else mismatch(term, values.type)
+    if wrong:
+        described = _described(name, values) if has_order else ""
+        yield f"{wrong}; write a number: {described}" if described else wrong
     elif count is None:
         return
     elif term.form == "equal" and is_string:
@@ -297,20 +293,8 @@ def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
     elif count == 0 and not is_string:
         described = _described(name, values)
         yield from [described] * bool(described)
-        if term.form == "equal" and _has_order(values.type) and len(term.values) == 1:
+        if term.form == "equal" and has_order and len(term.values) == 1:
             yield from _neighbours(values, term.values[0])
-
-
-def _with_cast(term: Term, values: pa.ChunkedArray) -> str:
-    """Return how to ask strings for a number, if all of them are numbers; else nothing."""
-    with suppress(pa.ArrowInvalid):
-        present = pc.cast(values.drop_null(), pa.float64())
-        number = next((each for each in term.values if not isinstance(each, str | bool)), None)
-        operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
-        if len(present) and number is not None:
-            cast = f"CAST({term.expression} AS DOUBLE) {operator} {number}"
-            return f"all of them are numbers: write {cast}"
-    return ""
 
 
 def _neighbours(values: pa.ChunkedArray, constant: str | float) -> Iterator[str]:

@@ -221,7 +221,7 @@ def listed_expressions(by: object, vectors: Collection[str], keyword: str = "by"
     """
     listed: list[str] = []
     for text in written_items(by, keyword):
-        listed += [text] if text in vectors else map(str.strip, list_items(text))
+        listed += [text] if text in vectors else list_items(text)
     if not all(listed):
         raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
     return listed
@@ -402,8 +402,8 @@ class Engine:
 
     def _has_column(self, scope: Scope, name: str) -> bool:
         """Return whether a table that a FROM names has a column."""
-        tables = [self.connections.find(self.tables.named(s)) for s in scope.sources if s.parts]
-        return any(name in table.schema.names for table in tables if table is not None)
+        tables = map(self.tables.named, scope.sources)
+        return any(name in self.connections.columns(table) for table in tables)
 
     def _files(self, statements: Sequence[Statement]) -> dict[TableName, datafusion.DataFrame]:
         """Return the tables of the files that FROM names, by their suffixes.

@@ -287,7 +287,7 @@ def _ambiguous(failed: FailedQuery, match: Match) -> str:
         having = [
             ".".join(map(syntax.plain_name, each.written))
             for each in sources
-            if (schema := failed.schema_of(each)) is None or name in schema.names
+            if not (columns := failed.columns_of(each)) or name in columns
         ]
         if len(having) > 1:
             choices = " or ".join(f"{each}.{match['name']}" for each in having)

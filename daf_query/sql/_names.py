@@ -54,7 +54,6 @@ from daf_query.table import (
     DATASET,
     MatrixEntry,
     TableDataset,
-    UserTable,
     check_column_names,
     entry_not_found,
     find_entry,
@@ -502,23 +501,17 @@ class FailedQuery:
         for axis in self.axes():
             yield from _columns(*axis)
 
-    def schema_of(self, source: Source) -> pa.Schema | None:
-        """Return the columns of a table of a FROM; None of a subquery, or of a broken table."""
-        table = self.tables.find(source)
-        with suppress(DafError, KeyError):
-            if table is not None:
-                return table[0].dataset(table[1]).schema
-            shared = self.connections.shared["".join(source.parts[-1:])]
-            return (shared.rows if isinstance(shared, UserTable) else shared).schema
-        return None
+    def columns_of(self, source: Source) -> dict[str, pa.DataType]:
+        """Return the types of the columns of a table of a FROM; none of a subquery."""
+        return self.connections.columns(self.tables.named(source))
 
     def type_of(self, scope: Scope | None, parts: Sequence[str]) -> pa.DataType | None:
         """Return the type of a column; None if it is of no table."""
         *qualifier, name = parts
         for each in scope.chain() if scope is not None else ():
-            for schema in map(self.schema_of, each.called(qualifier)):
-                if schema is not None and name in schema.names:
-                    return schema.field(name).type
+            for columns in map(self.columns_of, each.called(qualifier)):
+                if name in columns:
+                    return columns[name]
         return None
 
 
