@@ -250,18 +250,19 @@ def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, 
     >>> [name for _, name in _named_views(views, "SELECT * FROM older")]
     ['old', 'older']
     """
-    found: dict[TableName, str] = {}
+    found, seen = dict[TableName, str](), set[TableName]()
 
-    def add(query: str, within: frozenset[TableName]) -> None:
-        tables = {parts[-2:] for statement in _parsed([query]) for parts in statement.tables}
+    def add(query: str) -> None:
+        sources = (source for statement in _parsed([query]) for source in statement.sources)
+        tables = {source.parts[-2:] for source in sources}
         for name, sql in views.items():
-            is_named = name in tables or name[1:] in tables
-            if is_named and name not in within and name not in found:
-                add(sql, within | {name})
+            if name not in seen and not tables.isdisjoint((name, name[1:])):
+                seen.add(name)
+                add(sql)
                 found[name] = sql
 
     if views:
-        add(query, frozenset())
+        add(query)
     return found
 
 
@@ -541,12 +542,12 @@ def unique_names(names: Sequence[str]) -> list[str]:
     >>> unique_names(["name", "name_1", "name", "index", "name"])
     ['name', 'name_1', 'name_2', 'index', 'name_3']
     """
-    taken, unique = set(names), dict[str, None]()
+    unique: list[str] = []
     for name in names:
         numbered = (f"{name}_{number}" for number in itertools.count(1))
-        free = (each for each in numbered if each not in unique and each not in taken)
-        unique[next(free) if name in unique else name] = None
-    return list(unique)
+        free = (each for each in numbered if each not in (*unique, *names))
+        unique.append(next(free) if name in unique else name)
+    return unique
 
 
 def with_unique_columns(

@@ -454,21 +454,12 @@ class Statement:
 
     @cached_property
     def sources(self) -> list[Source]:
-        """What its queries read from, each place of a FROM by itself."""
-        return [source for scope in self.scopes for source in scope.sources]
-
-    @cached_property
-    def tables(self) -> frozenset[tuple[str, ...]]:
-        """The parts of the names of the tables that it reads from, or describes.
-
-        >>> parsed("SELECT x AS t FROM a.cell JOIN (SELECT * FROM gene)").tables == {
-        ...     ("a", "cell"), ("gene",)
-        ... }
-        True
-        """
-        read = {source.parts for source in self.sources if source.parts}
-        named = (each["table_name"] for _, each in self.nodes if "table_name" in each)
-        return frozenset(read.union(name_of(each) for each in named if isinstance(each, list)))
+        """What its queries read from, each place of a FROM by itself; and what is described."""
+        described = (
+            each["ExplainTable"]["table_name"] for each in self.tree if "ExplainTable" in each
+        )
+        sources = [source for scope in self.scopes for source in scope.sources]
+        return [*sources, *(Source("", name_of(name)) for name in described)]
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""
