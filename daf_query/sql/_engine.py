@@ -573,12 +573,13 @@ def with_unique_columns(
     names = list(frame.schema().names)
     if len(set(names)) == len(names):
         return frame
-    columns = _columns_of(frame.logical_plan())
-    is_known = len(columns) == len(names)
-    shown = [
-        repr(name) if column is None else str(column.schema_name())
-        for column, name in zip(columns if is_known else [None] * len(names), names, strict=True)
+    selected = _columns_of(frame.logical_plan())
+    is_known = len(selected) == len(names)
+    columns = [
+        datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)
+        for column, name in itertools.zip_longest(selected if is_known else (), names)
     ]
+    shown = [each.schema_name() for each in columns]
     twice = [name for name, count in Counter(names).items() if count > 1]
     for name in [name for name in twice if name in once or not is_known][:1]:
         having = [each for each, other in zip(shown, names, strict=True) if other == name]
@@ -594,14 +595,7 @@ def with_unique_columns(
         f"{', '.join(renamed)}; name them with AS",
         DuplicateColumnsWarning,
     )
-    return frame.select(
-        *(
-            (
-                datafusion.col(quoted_name(name)) if column is None else datafusion.Expr(column)
-            ).alias(new)
-            for column, name, new in zip(columns, names, unique, strict=True)
-        )
-    )
+    return frame.select(*(column.alias(new) for column, new in zip(columns, unique, strict=True)))
 
 
 def _columns_of(plan: Any) -> list[Any]:
