@@ -253,25 +253,22 @@ def placeholders(text: str) -> list[Placeholder]:
     [('least', False, False), ('donors', True, True)]
     """
     tokens = tokens_of(text) if "$" in text or "?" in text else ()
+    texts = ["", "", "", *(token.text for token in tokens), ""]
     found: list[Placeholder] = []
-    number = 0
     for place, token in enumerate(tokens):
         if token.kind != "parameter":
             continue
-        number += token.text == "?"
-        before = ["", "", "", *(each.text for each in tokens[max(0, place - 3) : place])][::-1]
-        after = [each.text for each in tokens[place + 1 : place + 2]]
-        is_bracketed = before[:2] == ["(", "IN"] and after == [")"]
-        around = before[is_bracketed:]
+        is_bracketed = texts[place + 1 : place + 5 : 3] == ["IN", ")"] and texts[place + 2] == "("
+        *_, negation, before = texts[: place + 3 - is_bracketed]
         found.append(
             Placeholder(
-                str(number) if token.text == "?" else token.text[1:],
+                str(texts[: place + 4].count("?")) if token.text == "?" else token.text[1:],
                 token.text,
                 tokens[place - is_bracketed].start,
                 tokens[place + is_bracketed].stop,
-                around[0] == "IN",
+                before == "IN",
                 is_bracketed,
-                around[:2] == ["IN", "NOT"],
+                (negation, before) == ("NOT", "IN"),
             )
         )
     return found
@@ -445,10 +442,9 @@ def words_at(text: str, place: int) -> tuple[str, str]:
     (('IS', 'NONE'), ('SELECT', 'quoted'))
     """
     tokens = tokens_of(text)
+    words = ["", *(each.kind if each.kind == "quoted" else each.text for each in tokens), ""]
     number = sum(token.start < place for token in tokens)
-    before, found = tokens[:number][-1:], tokens[number : number + 1]
-    shown = (each.kind if each.kind == "quoted" else each.text for each in found)
-    return "".join(each.text for each in before), "".join(shown)
+    return words[number], words[number + 1]
 
 
 def span_of_name(text: str, name: str) -> tuple[int, int] | None:
@@ -566,9 +562,7 @@ def shortened(text: str) -> str:
 
 def _around(line: str, place: int) -> tuple[str, int]:
     """Return the part of a long line that is around a place, and the place in it."""
-    if len(line) <= _LONGEST_LINE:
-        return line, place
-    start = max(0, min(place, len(line)) - _BEFORE)
+    start = max(0, place - _BEFORE) if len(line) > _LONGEST_LINE else 0
     part = line[start : start + _LONGEST_LINE]
     before, after = "..." * (start > 0), "..." * (start + len(part) < len(line))
     return f"{before}{part}{after}", place - start + len(before)
