@@ -174,19 +174,20 @@ def _located(tables: Tables, axis: str) -> tuple[AxisSchema, str]:
         Several data sets are connected, and the axis is named without one.
     """
     schemas = tables.schemas
-    for name, schema in schemas.items():
-        if axis.startswith(f"{name}.") and axis[len(name) + 1 :] in schema.axes_set():
-            return schema, axis[len(name) + 1 :]
-    if tables.default in schemas:
-        return schemas[tables.default], axis
-    available = [f"{name}.{each}" for name, schema in schemas.items() for each in schema.axes_set()]
-    having = [f"{name}.{axis}" for name in schemas if f"{name}.{axis}" in available]
+    axes = {
+        f"{name}.{each}": (schema, each)
+        for name, schema in schemas.items()
+        for each in schema.axes_set()
+    }
+    if axis in axes or tables.default in schemas:
+        return axes[axis] if axis in axes else (schemas[tables.default], axis)
+    having = [each for name in schemas if (each := f"{name}.{axis}") in axes]
     if having:
         raise errors.InvalidInputError(
             "several data sets are connected, so the first axis needs its data set's name: "
             f"{' or '.join(map(repr, having))}"
         )
-    has = errors.choices(axis, available, none="no axes")
+    has = errors.choices(axis, axes, none="no axes")
     raise errors.AxisNotFoundError(f"there is no axis {axis!r}; there are {has}")
 
 

@@ -237,9 +237,8 @@ class _Mode:
 
     def evaluate(self) -> pa.Scalar:
         """Return the most frequent one; NULL of a group without any."""
-        most = max(self._counts.values(), default=0)
-        first = min((value for value, n in self._counts.items() if n == most), default=None)
-        return pa.scalar(first, pa.string())
+        most = min(self._counts, key=lambda value: (-self._counts[value], value), default=None)
+        return pa.scalar(most, pa.string())
 
     def _add(self, values: pa.Array, counts: pa.Array) -> None:
         for value, count in zip(values.to_pylist(), counts.to_pylist(), strict=True):

@@ -85,7 +85,7 @@ Params: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """The values of the parameters of a query: in their order, or by name."""
 
 _INTEGERS: Final = range(-(2**63), 2**64)
-_TIME_UNITS: Final = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
+_TIME_UNITS: Final = ("s", "ms", "us", "ns")
 _DAYS: Final = ("Y", "M", "W", "D")
 _ACCEPTED: Final = (
     "None, booleans, numbers, strings, bytes, dates and timestamps, and lists of them after IN"
@@ -248,18 +248,17 @@ def _string(value: str) -> str:
 
 
 def _time(value: Any) -> str:
-    zone = "None"
+    zone = ""
     if getattr(value, "tzinfo", None) is not None:
-        zone, value = 'Some("+00:00")', value.astimezone(dt.UTC).replace(tzinfo=None)
+        zone, value = ', "+00:00"', value.astimezone(dt.UTC).replace(tzinfo=None)
     moment = value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value)
     unit = np.datetime_data(moment.dtype)[0]
     if np.isnat(moment):
         return "NULL"
     if unit in _DAYS:
         return f"DATE '{moment.astype('datetime64[D]')}'"
-    if unit not in _TIME_UNITS:  # hours and minutes
-        unit, moment = "s", moment.astype("datetime64[s]")
-    return f"arrow_cast('{moment}', 'Timestamp({_TIME_UNITS[unit]}, {zone})')"
+    unit = unit if unit in _TIME_UNITS else "s"  # hours and minutes
+    return f"arrow_cast('{moment.astype(f'datetime64[{unit}]')}', 'Timestamp({unit}{zone})')"
 
 
 def _check(

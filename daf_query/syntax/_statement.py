@@ -475,10 +475,10 @@ class Statement:
         ValueError
             It has no leaf with a place.
         """
-        spans = [each["span"] for each in walk(node) if each.get("span")]
-        placed = [span for span in spans if span["start"]["line"]]
-        starts = [self.place(span["start"]) for span in placed]
-        return min(starts), max(self.place(span["end"]) for span in placed)
+        spans = (each["span"] for each in walk(node) if each.get("span"))
+        ends = [(each["start"], each["end"]) for each in spans if each["start"]["line"]]
+        places = [self.place(end) for each in ends for end in each]
+        return min(places), max(places)
 
     @cached_property
     def brackets(self) -> list[Brackets]:
@@ -556,8 +556,8 @@ class Statement:
         >>> len(listed), len(statement.constants_in(listed))
         (1, 21)
         """
-        constants = [constant for each in listed if (constant := constant_of(each)) is not None]
-        if len(constants) < len(listed) or not constants:
+        constants = list(_constants(listed) or ())
+        if not constants:
             return None
         opening = next(self.around(self.span(listed[0])[0])).opening
         token = self.tokens[self._token_at(opening + 1)]
