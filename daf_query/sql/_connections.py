@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, asdict, dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -54,9 +54,8 @@ _Row: TypeAlias = dict[str, Any]
 
 
 def _relations(daf: DafReader, _: dict[str, str]) -> Iterator[_Row]:
-    """Yield the relations: ``axis.vector`` has entries of ``to_axis``."""
-    for one in daf.relations():
-        yield {name: getattr(one, name) for name in ("axis", "vector", "to_axis", "source")}
+    """Return the relations: ``axis.vector`` has entries of ``to_axis``."""
+    return map(asdict, daf.relations())
 
 
 def _matrices(daf: DafReader, problems: dict[str, str]) -> Iterator[_Row]:
@@ -290,8 +289,11 @@ class AxisSchema(SharedSchema):
 
     def readers(self, *axes: str) -> dict[str, DafReader]:
         """Return the data sets by name; of those that have some axes."""
-        readers = {name: member.daf for name, member in self.members.items()}
-        return {name: daf for name, daf in readers.items() if all(map(daf.has_axis, axes))}
+        return {
+            name: member.daf
+            for name, member in self.members.items()
+            if all(map(member.daf.has_axis, axes))
+        }
 
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
@@ -408,7 +410,7 @@ class AxisSchema(SharedSchema):
     @property
     def descriptions(self) -> tuple[str, ...]:
         """The tables that describe it; an axis of such a name takes precedence."""
-        return (MATRICES, RELATIONS) if self.is_collection else (MATRICES, RELATIONS, SCALARS)
+        return (MATRICES, RELATIONS, SCALARS)[: 3 - self.is_collection]
 
     def description(self, name: str) -> pa.dataset.Dataset:
         """Return one of the tables that describe it, as it is now; one of `descriptions`."""
@@ -429,15 +431,12 @@ class AxisSchema(SharedSchema):
     @property
     def table_names(self) -> list[str]:
         """The axes in alphabetical order, then descriptions, then what queries created."""
-        axes = sorted(self.axes_set())
-        descriptions = [name for name in self.descriptions if name not in axes]
-        others = sorted({*self.added, *self.shared} - {*axes, *descriptions})
-        return axes + descriptions + others
+        others = sorted({*self.added, *self.shared})
+        return list(dict.fromkeys([*sorted(self.axes_set()), *self.descriptions, *others]))
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
-        is_own = name in self.added or name in self.descriptions or name in self.shared
-        return is_own or self.has_axis(name)
+        return super().table_exist(name) or name in self.descriptions or self.has_axis(name)
 
     def table(self, name: str) -> datafusion.catalog.Table | None:
         """Return a table as it is now; None if there is none, or its axis is broken.
