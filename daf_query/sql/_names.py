@@ -518,7 +518,9 @@ class FailedQuery:
 def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
     """Return the error of a table that is not there."""
     schemas = failed.tables.schemas
-    schema, name = _data_set_and_table(match["table"], schemas)
+    named = map(failed.tables.named, failed.statement.sources)
+    by_text = {".".join((CATALOG, *each)): each for each in named}  # of which any may have dots
+    schema, name = by_text.get(match["table"], (PUBLIC, *match["table"].split("."))[-2:])
     if schema not in {*schemas, PUBLIC}:
         has = errors.shown_names(schemas)
         is_file = table_format(f"{schema}.{name}") is not None
@@ -549,20 +551,6 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         f"{errors.nearest_axis(name, available)}{_base_hint(schemas.values())}"
         f"{unknown_entry_hint(name, failed.axes(), None)}"
     )
-
-
-def _data_set_and_table(written: str, schemas: Collection[str]) -> tuple[str, str]:
-    """Return the two names in what the engine says, which has no quotes: either may have dots.
-
-    >>> _data_set_and_table("daf.run.1.cell", ["run.1"]), _data_set_and_table("cell", ["run.1"])
-    (('run.1', 'cell'), ('public', 'cell'))
-    """
-    rest = written.removeprefix(f"{CATALOG}.")
-    for schema in sorted((*schemas, PUBLIC), key=len, reverse=True):
-        if rest.startswith(f"{schema}."):
-            return schema, rest.removeprefix(f"{schema}.")
-    schema, name = [PUBLIC, *rest.split(".")][-2:]
-    return schema, name
 
 
 def missing_column(failed: FailedQuery, field: str) -> DafError:

@@ -734,12 +734,14 @@ class QueryResult(Advised):
         table = self.to_arrow_table()
         frame = handed_over(table, "polars", partial(polars.from_arrow, rechunk=False))
         ordered = {
-            name: polars.Enum(table.column(name).chunk(0).dictionary.to_pylist())
-            for name, kind in zip(table.column_names, table.schema.types, strict=True)
-            if pa.types.is_dictionary(kind)
-            and (kind.ordered and table.num_rows and pa.types.is_string(kind.value_type))
+            field.name: polars.Enum(table.column(place).chunk(0).dictionary.to_pylist())
+            for place, field in enumerate(table.schema)
+            if pa.types.is_dictionary(field.type)
+            and (
+                field.type.ordered and table.num_rows and pa.types.is_string(field.type.value_type)
+            )
         }
-        return frame.cast(ordered) if ordered else frame
+        return frame.cast(ordered)
 
     def to_duckdb(self, connection: Any = None) -> Any:
         """Return the rows as a DuckDB relation, without copying them.
