@@ -170,7 +170,7 @@ def _syntax_hint(failed: FailedQuery, place: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
     before, found = syntax.words_at(failed.query, place)
     gap = " " * failed.query[:place].endswith(" ")
-    for column in failed.columns() if before and found else ():
+    for column in failed.columns(failed.axes()) if before and found else ():
         if f"{before}{gap}{found}".casefold() in column.casefold():
             return f"; put the whole name in double quotes: {syntax.quoted_name(column)}"
     for (left, right), hint in _SYNTAX.items():

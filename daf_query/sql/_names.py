@@ -53,7 +53,6 @@ from daf_query.syntax import (
 from daf_query.table import (
     DATASET,
     MatrixEntry,
-    TableDataset,
     check_column_names,
     entry_not_found,
     find_entry,
@@ -274,7 +273,7 @@ class _Rule:
         shown = [source for source in scope.sources if not source.is_hidden]
         is_changed = any(value for key, value in star.items() if key.startswith("opt_"))
         is_plain = all(source.name for source in shown) and not (scope.is_merged or is_changed)
-        if len(shown) > 1 and is_plain and self._got(shown):  # a table has what another hands on
+        if is_plain and self._got(shown):  # a table has what another hands on
             stars = [
                 f"{'.'.join(map(quoted_name, source.written))}.*{_exclude(self._got([source]))}"
                 for source in shown
@@ -496,10 +495,10 @@ class FailedQuery:
         schemas = self.tables.schemas.values()
         return [(each, axis) for each in schemas for axis in sorted(each.axes_set())]
 
-    def columns(self) -> Iterator[str]:
-        """Yield the names of all columns of all axes."""
-        for axis in self.axes():
-            yield from _columns(*axis)
+    def columns(self, axes: Iterable[tuple[AxisSchema, str]]) -> list[str]:
+        """Return the names of the columns of some axes; those of a broken one are left out."""
+        names = ((schema.name, axis) for schema, axis in axes)
+        return [column for name in names for column in self.connections.columns(name)]
 
     def columns_of(self, source: Source) -> dict[str, pa.DataType]:
         """Return the types of the columns of a table of a FROM; none of a subquery."""
@@ -570,7 +569,7 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
     relations = {each[-2] for each in fields if len(each) > 1}
     named = [each for each in failed.statement.sources if each.name in relations]
     tables = [*dict.fromkeys(filter(None, map(failed.tables.find, named)))]
-    columns = valid.union(*(_columns(*each) for each in tables))
+    columns = valid.union(failed.columns(tables))
     if qualifier and qualifier[-1] not in relations:
         table, dotted = ".".join(qualifier), ".".join((*qualifier, name))
         if dotted in columns:
@@ -584,11 +583,9 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
                 f"{dotted} is a column of a table {table!r}, which the query does not have; it "
                 f"has {has}: write {name}"
             )
-    scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
-    shared = [failed.connections.shared.get("".join(each.parts[-1:])) for each in named]
-    scanned += [each.readable() for each in shared if isinstance(each, TableDataset)]
-    for dataset in scanned:
-        if problem := dataset.table_columns.problems.get(name):
+    for dataset in map(failed.connections.find, map(failed.tables.named, named)):
+        problem = None if dataset is None else dataset.table_columns.problems.get(name)
+        if problem:
             return errors.UnsupportedDataError(problem)
     for tables_of, axis in tables:
         if entry := _entry_hint(name, failed.query, tables_of, axis):
@@ -611,10 +608,10 @@ def _absent_column(
         has = errors.choices(name, valid, none="no columns")
         error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}")
     others = (each for each in failed.axes() if each not in tables)
-    elsewhere = [each[1] for each in others if name in _columns(*each)]
+    elsewhere = [each[1] for each in others if name in failed.columns([each])]
     hint = (
         unknown_entry_hint(name, tables, failed.statement)
-        or _longer_hint(name, failed.query, [each for pair in tables for each in _columns(*pair)])
+        or _longer_hint(name, failed.query, failed.columns(tables))
         or "".join(_elsewhere_hint(axis, tables) for axis in elsewhere[:1])
         or _alias_hint(failed, name)
         or _string_hint(failed, name, is_near=errors.nearest(name, available) != "")
@@ -688,14 +685,6 @@ def _string_hint(failed: FailedQuery, name: str, *, is_near: bool) -> str:
 
 
 _COMPARISONS: Final = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
-
-
-def _columns(tables: AxisSchema, axis: str) -> list[str]:
-    """Return the columns of an axis; none if it is broken."""
-    try:
-        return list(tables.dataset(axis).schema.names)
-    except DafError:
-        return []
 
 
 def parts_of_name(field: str) -> list[str]:

@@ -265,31 +265,31 @@ def _check(
     requested: Sequence[Sequence[Placeholder]], values: Mapping[str, Any], params: Params | None
 ) -> None:
     """Raise unless the parameters and the values are the same ones."""
-    written = {each.written: each.name for found in requested for each in found}
-    names = {each.name for found in requested for each in found}
-    others = [each for each in written if each != "?"]
-    if "?" in written and others:
-        raise errors.QueryError(f"the query has parameters ? and {others[0]}; use one or the other")
-    is_named = isinstance(params, Mapping)
-    if ((params is not None and not is_named) or "?" in written) and sum(map(bool, requested)) > 1:
+    found = list(itertools.chain(*requested))
+    written, names = {each.written: each.name for each in found}, {each.name for each in found}
+    has_marks, is_named = "?" in written, isinstance(params, Mapping)
+    is_listed = params is not None and not is_named
+    if has_marks and len(written) > 1:
+        other = next(each for each in written if each != "?")
+        raise errors.QueryError(f"the query has parameters ? and {other}; use one or the other")
+    if (is_listed or has_marks) and sum(map(bool, requested)) > 1:
         raise errors.QueryError(
             "rows= and columns= both have parameters, so say by name which value belongs to which: "
             "$name, and params={'name': value}"
         )
-    if names == values.keys() and not ("?" in written and is_named):
+    if names == values.keys() and not (has_marks and is_named):
         return
-    shown, s = ", ".join(written), "s" * (len(written) > 1)
-    has = f"the parameter{s} {shown}" if written else "no parameters"
-    if "?" in written:
+    has = f"the parameter{'s' * (len(written) > 1)} {', '.join(written)}"
+    if has_marks:
         unquoted = " without quotes" * (params is None)
         has = f"{len(names)} parameter{'s' * (len(names) > 1)} (?){unquoted}"
-    given = f"{len(values)} value{'s' * (len(values) != 1)}"
-    given = f"values for {errors.shown_names(values)}" if is_named else given
-    given = "no values" if params is None else f"params= has {given}"
+    given = f"params= has {len(values)} value{'s' * (len(values) != 1)}"
+    if not is_listed:
+        given = f"params= has values for {errors.shown_names(values)}" if is_named else "no values"
     lacking = [name for name in written.values() if name not in values and not name.isdecimal()]
-    is_told = lacking and (is_named or params is None)
-    remedy = errors.Remedy("pass ", "params=", f"{{'{lacking[0]}': ...}}") if is_told else None
-    raise errors.with_remedy(errors.QueryError(f"the query has {has}, and {given}"), remedy)
+    remedy = errors.Remedy("pass ", "params=", f"{{'{lacking[0]}': ...}}") if lacking else None
+    message = f"the query has {has if written else 'no parameters'}, and {given}"
+    raise errors.with_remedy(errors.QueryError(message), None if is_listed else remedy)
 
 
 def _written(parameter: Placeholder, value: Any) -> str:
