@@ -450,15 +450,9 @@ Placed: TypeAlias = tuple[TableName, TableDataset | None, Conditions]
 
 
 def placed_tables(
-    rewritten: Iterable[tuple[str, MatrixEntries]], connections: Connections, default: str
+    rewritten: Iterable[tuple[str, MatrixEntries]], connections: Connections, tables: Tables
 ) -> list[Placed]:
-    """Return the tables of a query and its views; none if not all of it can be read.
-
-    Parameters
-    ----------
-    default
-        The schema of tables that are named without one.
-    """
+    """Return the tables of a query and its views; none if not all of it can be read."""
     placed, schemas = list[Placed](), dict[Source, pa.Schema | None]()
     for query, entries in rewritten:
         statement = parsed(query)
@@ -468,13 +462,10 @@ def placed_tables(
             return []
         for scope in statement.scopes:
             for source in scope.sources:
-                parts = source.parts or (f"{source.function}()",)
-                schema, title = (default, *parts)[-2:]
-                name = (schema, title)
-                is_hidden = not source.parts or name in PLANNING.get().replacements
-                table = None if is_hidden else connections.find(name)
-                if table is not None:
-                    table = as_planned(table, entries.get(name, {}))
+                name = tables.named(source)
+                is_replaced = name in PLANNING.get().replacements
+                table = None if is_replaced else connections.find(name)
+                table = None if table is None else as_planned(table, entries.get(name, {}))
                 if table is not None or source.function:
                     schemas[source] = None if table is None else table.schema
                     reader = Conditions(statement, scope, source, schemas.get, is_exact=False)

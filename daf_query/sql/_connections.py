@@ -727,8 +727,8 @@ class Tables:
     """The queries of views, which are planned whenever one is used."""
 
     def named(self, source: syntax.Source) -> TableName:
-        """Return the schema and the table that a FROM names."""
-        schema, table = (self.default, *(source.parts or ("",)))[-2:]
+        """Return the schema and the table that a FROM names, or the function that it calls."""
+        schema, table = (self.default, *(source.parts or (f"{source.function}()",)))[-2:]
         return schema, table
 
     def find(self, source: syntax.Source) -> tuple[AxisSchema, str] | None:

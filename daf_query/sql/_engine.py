@@ -228,19 +228,18 @@ def listed_expressions(by: object, vectors: Collection[str], keyword: str = "by"
     return listed
 
 
-def _created_view(text: str) -> tuple[tuple[str, ...], str, bool] | None:
-    """Return the name and the query of a view that a statement creates, and if it may replace one.
+def _created_view(text: str) -> tuple[tuple[str, ...], str] | None:
+    """Return the name and the query of a view that a statement creates.
 
     >>> _created_view("CREATE VIEW old AS (SELECT name FROM cell);")
-    (('old',), '(SELECT name FROM cell)', False)
+    (('old',), '(SELECT name FROM cell)')
     >>> _created_view("SELECT name FROM cell") is None
     True
     """
     for statement in _parsed([text]):
         view = statement.tree[0].get("CreateView") if len(statement.tree) == 1 else None
         if view and not (view["columns"] or view["materialized"] or view["temporary"]):
-            query = one_statement(text)[statement.start_of(view["query"]) :]
-            return name_of(view["name"]), query, view["or_replace"]
+            return name_of(view["name"]), one_statement(text)[statement.start_of(view["query"]) :]
     return None
 
 
@@ -438,7 +437,7 @@ class Engine:
         own = self._rewriting(query, views, is_part=False)
         context = PLANNING.get()
         if allow == "read":
-            placed = placed_tables([*written.values(), own], self.connections, self.tables.default)
+            placed = placed_tables([*written.values(), own], self.connections, self.tables)
             context = replace(context, restrictions=restrictions_of(placed))
             context = context.replacing(small_tables(placed, self.connections))
         for name, (sql, columns) in written.items():
@@ -499,17 +498,15 @@ class Engine:
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
-        self._views()
-        created = self.connections.created()
-        parts, text, may_replace = _created_view(query) or ((), "", False)
-        schema, title = ("", self.tables.default, *parts)[-2:]
-        name = (schema, title)
-        is_new = may_replace or name not in self.tables.views
-        if parts and is_new and name in created:
-            self.tables.views.pop(name, None)
-            self.tables.views[name] = text
-            if name in _named_views(self.tables.views, text):
-                del self.tables.views[name]  # it is of the one that it replaced: as it was planned
+        created = _created_view(query)
+        if created is None:
+            return
+        views, (parts, text) = self.tables.views, created
+        schema, title = (self.tables.default, *parts)[-2:]
+        views.pop((schema, title), None)
+        views[schema, title] = text
+        if (schema, title) in _named_views(self._views(), text):
+            del views[schema, title]  # it is of the one that it replaced: as it was planned
 
 
 def _needs_strings(query: str, statements: Iterable[Statement]) -> bool:
