@@ -341,15 +341,12 @@ class SqlCompleter:
     def _columns_of(self, parts: tuple[str, ...]) -> list[str]:
         """Return the columns of a table; none if it cannot be read."""
         if parts not in self._columns:
-            self._columns[parts] = []
             table = self._tables()[parts]
-            with suppress(errors.DafError):
-                if table.key:  # an axis, without the warnings that a query of it may have
-                    tables = self._connections.schema(table.schema)
-                    self._columns[parts] = list(tables.dataset(table.name).schema.names)
-                else:
-                    name = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
-                    query = f"SELECT * FROM {name}"  # noqa: S608 - it is planned only
+            self._columns[parts] = list(self._connections.columns((table.schema, table.name)))
+            if not self._columns[parts]:
+                name = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
+                query = f"SELECT * FROM {name}"  # noqa: S608 - it is planned only
+                with suppress(errors.DafError):
                     self._columns[parts] = self._session.sql(query).column_names
         return self._columns[parts]
 
@@ -358,14 +355,17 @@ class SqlCompleter:
 
         With its schema, and the axis whose entries are named in its brackets.
         """
-        schema, axis = self._tables()[parts].schema, self._tables()[parts].name
-        if not self._tables()[parts].key:
-            return
-        described = self._connections.schema(schema).description("matrices").to_table().to_pylist()
-        pairs = [(each["name"], (each["rows_axis"], each["columns_axis"])) for each in described]
-        others = {(name, axes[axes[0] == axis]) for name, axes in pairs if axis in axes}
+        table = self._tables()[parts]
+        tables = self._connections.schema(table.schema) if table.key else None
+        readers = () if tables is None else tables.readers(table.name).values()
+        others = {
+            (name, other)
+            for daf in readers
+            for other in daf.axes_set()
+            for name in daf.matrices_set(table.name, other)
+        }
         for name, other in sorted(others):
-            yield from ((written, schema, other) for written in (name, f"{other}.{name}"))
+            yield from ((written, table.schema, other) for written in (name, f"{other}.{name}"))
 
 
 def _written(name: str) -> str:
