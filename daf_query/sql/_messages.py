@@ -114,7 +114,7 @@ def strip_prefixes(text: str) -> str:
 _PREFIXES: Final = re.compile(
     r"^(?:DataFusion error: |Arrow error: |External error: |Error during planning: |"
     r"Schema error: |Execution error: |Internal error: |This feature is not implemented: |"
-    r"[^\n]+\n\s*caused by\n\s*)+"
+    r"[^\n]+\n\s*caused by\n\s*)*"
 )
 _CALL_FOR_HELP: Final = re.compile(
     r"\.?\s*This issue was likely caused by a bug in DataFusion's code\..*$", re.DOTALL
@@ -123,7 +123,6 @@ _NO_SIGNATURE: Final = re.compile(
     r"No function matches the given name and argument types .*?\. "
     r"You might need to add explicit type casts\."
 )
-_NAMED_ERROR: Final = re.compile(r"(?P<error>[A-Z]\w+Error): (?P<message>.*)$", re.DOTALL)
 _PLACE: Final = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 
 
@@ -139,21 +138,15 @@ def unknown_in_result(error: Exception, columns: Collection[str]) -> DafError | 
     return errors.VectorNotFoundError(f"the result has no column {name!r}; it has {has}")
 
 
-def _ours(_: FailedQuery, match: Match) -> DafError:
-    """Return an error of ours, which came through the engine with its class and a traceback."""
-    error_type: type[DafError] = getattr(errors, match["error"], errors.QueryError)
-    quote, message = match["quote"], match["message"]
+def _ours(_: FailedQuery, match: Match) -> Said:
+    """Return an error of ours, of which the engine hands on the name and the message."""
+    named = getattr(errors, match["error"], None)
+    if not (isinstance(named, type) and issubclass(named, DafError)):
+        return None
+    quote, message = match.groupdict().get("quote"), match["message"]
     with suppress(SyntaxError, ValueError):
-        message = str(ast.literal_eval(f"{quote}{message}{quote}"))
-    return error_type(message)
-
-
-def _named(failed: FailedQuery, _: Match) -> Said:
-    """Return an error of ours of which the engine hands on the name and the message."""
-    match = _NAMED_ERROR.match(strip_prefixes(failed.text))
-    named = None if match is None else getattr(errors, match["error"], None)
-    is_ours = isinstance(named, type) and issubclass(named, DafError)
-    return named(match["message"]) if is_ours and match is not None and named else None
+        message = str(ast.literal_eval(f"{quote}{message}{quote}")) if quote else message
+    return named(message)
 
 
 def _syntax(failed: FailedQuery, match: Match) -> DafError:
@@ -508,7 +501,7 @@ MESSAGES: Final = (
         "joining, or join by a key of which each value occurs once on one side",
     ),
     Message("Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
-    Message(r"[A-Z]\w+Error: ", _named),
+    Message(rf"{_PREFIXES.pattern}(?P<error>[A-Z]\w+Error): (?P<message>.*)$", _ours),
 )
 """What is recognised, in this order, and what is said."""
 

@@ -482,9 +482,10 @@ class FailedQuery:
     @cached_property
     def statement(self) -> Statement:
         """The tree of the query; an empty one if it has none."""
+        empty = Statement("", (), [])
         with suppress(errors.QueryError):
-            return parsed(self.query) or Statement("", (), [])
-        return Statement("", (), [])
+            return parsed(self.query) or empty
+        return empty
 
     def nodes(self, *keys: str) -> Iterator[Node]:
         """Yield the nodes that have some keys."""
