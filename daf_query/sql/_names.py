@@ -379,12 +379,11 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     # Not an injection: it is parsed here, and never executed.
     query = f"SELECT {written} FROM {quoted_name(axis)}"  # noqa: S608 - of the query itself
     statement = parsed(query)
-    sources = [source.name for source in statement.sources] if statement is not None else []
-    is_one = statement is not None and len(statement.tree) == len(statement.queries) == 1
-    select = statement.scopes[0].select if statement and is_one and sources == [axis] else {}
+    scopes = statement.scopes if statement is not None else []
+    is_list = [[source.name for source in scope.sources] for scope in scopes] == [[axis]]
     _, found = with_entries(query, Tables({schema.name: schema}, schema.name))
     columns: dict[str, MatrixEntry] = {}
-    for item in select.get("projection", [{}]):
+    for item in scopes[0].select["projection"] if is_list else [{}]:
         node, given = item_of(item)
         subscript = subscript_of(node)
         if subscript is None:
