@@ -253,16 +253,20 @@ def placeholders(text: str) -> list[Placeholder]:
     [('least', False, False), ('donors', True, True)]
     """
     tokens = tokens_of(text) if "$" in text or "?" in text else ()
-    texts = ["", "", "", *(token.text for token in tokens), ""]
+    written = ["", "", "", *(token.text for token in tokens), ""]
     found: list[Placeholder] = []
+    number = 0
     for place, token in enumerate(tokens):
         if token.kind != "parameter":
             continue
-        is_bracketed = texts[place + 1 : place + 5 : 3] == ["IN", ")"] and texts[place + 2] == "("
-        *_, negation, before = texts[: place + 3 - is_bracketed]
+        number += token.text == "?"
+        is_bracketed = (
+            written[place + 1 : place + 5 : 3] == ["IN", ")"] and written[place + 2] == "("
+        )
+        negation, before = written[place + 1 - is_bracketed : place + 3 - is_bracketed]
         found.append(
             Placeholder(
-                str(texts[: place + 4].count("?")) if token.text == "?" else token.text[1:],
+                str(number) if token.text == "?" else token.text[1:],
                 token.text,
                 tokens[place - is_bracketed].start,
                 tokens[place + is_bracketed].stop,
