@@ -11,7 +11,6 @@ Must not know terminals, notebooks or pages: whoever shows the completions asks 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 from daf_query.scan import NAME
 from daf_query.session import DafSession
 from daf_query.sql import USAGES, ListedTable, listed_tables
-from daf_query.syntax import Token, quoted_name, tokens_of, unquoted_name
+from daf_query.syntax import KEYWORDS, Token, plain_name, quoted_name, tokens_of, unquoted_name
 from daf_storage import errors
 
 Place: TypeAlias = Literal["beginning", "table", "expression", "entry", "value"]
@@ -28,19 +27,6 @@ Place: TypeAlias = Literal["beginning", "table", "expression", "entry", "value"]
 
 BEGINNINGS: Final = ("SELECT", "FROM", "WITH", "EXPLAIN", "DESCRIBE", "SHOW TABLES", "VALUES")
 """What a statement begins with."""
-
-KEYWORDS: Final = tuple(
-    (  # noqa: SIM905 - a word a line would be a page
-        """
-        ALL AND ANTI ANY AS ASC BETWEEN BY CASE CAST CROSS CURRENT DESC DISTINCT ELSE END EXCEPT
-        EXCLUDE EXISTS EXPLAIN EXTRACT FALSE FILTER FIRST FOLLOWING FROM FULL GROUP HAVING ILIKE IN
-        INNER INTERSECT INTERVAL IS JOIN LAST LATERAL LEFT LIKE LIMIT NATURAL NOT NULL NULLS OFFSET
-        ON OR ORDER OUTER OVER PARTITION PRECEDING QUALIFY RANGE RECURSIVE RIGHT ROWS SELECT SEMI
-        SIMILAR SOME THEN TO TRUE UNBOUNDED UNION UNNEST USING VALUES WHEN WHERE WINDOW WITH WITHIN
-        """
-    ).split()
-)
-"""What may stand within one."""
 
 _TABLE_FOLLOWS: Final = ("FROM", "JOIN", "DESCRIBE")
 _CLAUSES: Final = (
@@ -186,8 +172,6 @@ CompletionKind: TypeAlias = Literal[
 """What a completion is."""
 
 _NEVER_QUOTED: Final = ("function", "keyword")
-_PLAIN: Final = re.compile(r"[^\W\d]\w*")
-_RESERVED: Final = frozenset({*KEYWORDS, *(word.split()[0] for word in BEGINNINGS)})
 _FUNCTIONS: Final = "SELECT DISTINCT routine_name AS name FROM information_schema.routines"
 _MOST_ENTRIES: Final = 50
 
@@ -271,7 +255,7 @@ class SqlCompleter:
         elif typed.place == "table":
             for parts in self._shortest():
                 if any(_begins(typed, each) for each in (parts[0], parts[-1])):
-                    text = ".".join(map(_written, parts))
+                    text = ".".join(map(plain_name, parts))
                     yield Completion(text, typed.start, "table", ".".join(parts))
             yield from _matching(typed, sorted(USAGES), "function")
         elif typed.place == "beginning":
@@ -297,7 +281,7 @@ class SqlCompleter:
             names = [name for name, *_ in self._matrices(parts)]
             for name in names:
                 if names.count(name) == 1 and _begins(typed, name):
-                    text = f"{_written(name)}['"
+                    text = f"{plain_name(name)}['"
                     yield Completion(text, typed.start, "matrix", f"{name}['...']")
         yield from _matching(typed, named, "table")
         if self._functions is None:
@@ -368,16 +352,6 @@ class SqlCompleter:
             yield from ((written, table.schema, other) for written in (name, f"{other}.{name}"))
 
 
-def _written(name: str) -> str:
-    """Return a name as SQL has it: in quotes only where it needs them.
-
-    >>> _written("age"), _written("n counts"), _written("order")
-    ('age', '"n counts"', '"order"')
-    """
-    is_plain = _PLAIN.fullmatch(name) and name.upper() not in _RESERVED
-    return name if is_plain else quoted_name(name)
-
-
 def _begins(typed: Typed, name: str) -> bool:
     return name.lower().startswith(typed.prefix.lower())
 
@@ -387,5 +361,5 @@ def _matching(typed: Typed, names: Iterable[str], kind: CompletionKind) -> Itera
     for name in names:
         if _begins(typed, name):
             text = name.lower() if typed.prefix.islower() else name
-            text = text + "(" * (kind == "function") if kind in _NEVER_QUOTED else _written(name)
+            text = text + "(" * (kind == "function") if kind in _NEVER_QUOTED else plain_name(name)
             yield Completion(text, typed.start, kind, name)

@@ -113,13 +113,14 @@ def _question(schema: str, axis: str, text: str, *, select: bool) -> tuple[str, 
         A SELECT is of several tables, of another one, or has no WHERE.
     """
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
-    condition = "" if select else edited(condition_of(text), python_edits(text))
-    if not select and not condition.strip():
-        return table, []
-    query = one_statement(text) if select else f"SELECT 1 FROM {table} WHERE (\n{condition}\n)"  # noqa: S608 - never run
-    statement = parsed(query)
-    if statement is None and not select:  # whoever counts the rows says what is wrong
-        return table, [(condition, ())]
+    if not select:
+        condition = edited(condition_of(text), python_edits(text))
+        if not condition.strip():
+            return table, []
+        text = f"SELECT 1 FROM {table} WHERE (\n{condition}\n)"  # noqa: S608 - never run
+        if parsed(text) is None:  # whoever counts the rows says what is wrong
+            return table, [(condition, ())]
+    statement = parsed(one_statement(text))
     scopes = statement.queries[-1].scopes if statement is not None else []
     sources = scopes[0].sources if len(scopes) == 1 else []
     is_one = len(sources) == 1 and sources[0].parts and scopes[0].select["selection"]

@@ -59,11 +59,11 @@ from daf_query.syntax import (
     WrappedSql,
     identifiers_of,
     list_items,
-    name_of,
     one_statement,
     parsed,
     quoted_name,
     string_of,
+    values_of,
 )
 from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
 from daf_storage import errors
@@ -239,7 +239,7 @@ def _created_view(text: str) -> tuple[tuple[str, ...], str] | None:
     for statement in _parsed([text]):
         view = statement.tree[0].get("CreateView") if len(statement.tree) == 1 else None
         if view and not (view["columns"] or view["materialized"] or view["temporary"]):
-            return name_of(view["name"]), one_statement(text)[statement.start_of(view["query"]) :]
+            return values_of(view["name"]), one_statement(text)[statement.start_of(view["query"]) :]
     return None
 
 
@@ -540,12 +540,12 @@ def unique_names(names: Sequence[str]) -> list[str]:
     >>> unique_names(["name", "name_1", "name", "index", "name"])
     ['name', 'name_1', 'name_2', 'index', 'name_3']
     """
-    unique: list[str] = []
+    taken, unique = set(names), dict[str, None]()
     for name in names:
         numbered = (f"{name}_{number}" for number in itertools.count(1))
-        free = (each for each in numbered if each not in (*unique, *names))
-        unique.append(next(free) if name in unique else name)
-    return unique
+        free = (each for each in numbered if each not in unique and each not in taken)
+        unique[next(free) if name in unique else name] = None
+    return list(unique)
 
 
 def with_unique_columns(

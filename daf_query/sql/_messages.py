@@ -258,7 +258,7 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
             f"geodatafusion.register_all(db.context); install it with: {install_command('spatial')}"
         )
     for node in failed.nodes("name", "args"):
-        parts = syntax.name_of(node["name"])
+        parts = syntax.values_of(node["name"])
         if len(parts) > 1 and ".".join(parts).lower() == name:
             first, last = (node["name"][place]["Identifier"] for place in (0, -1))
             pair = failed.statement.brackets_after(last)

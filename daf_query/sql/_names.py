@@ -38,7 +38,6 @@ from daf_query.syntax import (
     item_of,
     joined_names,
     kind_of,
-    name_of,
     name_of_column,
     parsed,
     plain_name,
@@ -303,7 +302,7 @@ def _qualifier_of(item: Node) -> tuple[str, ...]:
     """Return the qualifier of a wildcard, in parts; none of one without, or of an expression."""
     if "QualifiedWildcard" not in item:
         return ()
-    return name_of(item["QualifiedWildcard"][0].get("ObjectName", []))
+    return values_of(item["QualifiedWildcard"][0].get("ObjectName", []))
 
 
 def _exclude(names: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from daf_query.syntax._statement import is_query as is_query
 from daf_query.syntax._statement import is_select as is_select
 from daf_query.syntax._statement import item_of as item_of
 from daf_query.syntax._statement import kind_of as kind_of
-from daf_query.syntax._statement import name_of as name_of
 from daf_query.syntax._statement import name_of_column as name_of_column
 from daf_query.syntax._statement import names_in as names_in
 from daf_query.syntax._statement import parsed as parsed
@@ -29,6 +28,7 @@ from daf_query.syntax._statement import terms_of as terms_of
 from daf_query.syntax._statement import values_of as values_of
 from daf_query.syntax._statement import walk as walk
 from daf_query.syntax._statement import whole_number_of as whole_number_of
+from daf_query.syntax._tokens import KEYWORDS as KEYWORDS
 from daf_query.syntax._tokens import Edit as Edit
 from daf_query.syntax._tokens import Placeholder as Placeholder
 from daf_query.syntax._tokens import Token as Token

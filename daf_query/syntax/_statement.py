@@ -153,14 +153,10 @@ def item_of(item: Node) -> tuple[Node, str | None]:
     return item.get("UnnamedExpr", {}), None
 
 
-def values_of(identifiers: list[Node]) -> tuple[str, ...]:
-    """Return the names that identifiers stand for, without quotes."""
-    return tuple(each["value"] for each in identifiers)
-
-
-def name_of(name: list[Node]) -> tuple[str, ...]:
-    """Return the parts of the name of a table or a function, without quotes."""
-    return tuple(part["Identifier"]["value"] for part in name if "Identifier" in part)
+def values_of(parts: list[Node]) -> tuple[str, ...]:
+    """Return the names that identifiers, or the parts of a table's name, have without quotes."""
+    identifiers = (each.get("Identifier", each) for each in parts)
+    return tuple(each["value"] for each in identifiers if "value" in each)
 
 
 _NO_COLUMNS: Final = ("name", "alias", "data_type", "Dot")
@@ -215,7 +211,7 @@ def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
 
 def function_name(node: Node) -> str:
     """Return what a function is called, in small letters; empty if a node is none."""
-    return "".join(name_of(node["Function"]["name"])[-1:]).lower() if "Function" in node else ""
+    return "".join(values_of(node["Function"]["name"])[-1:]).lower() if "Function" in node else ""
 
 
 def arguments_of(node: Node) -> list[Node]:
@@ -435,14 +431,14 @@ class Statement:
             source.query = self._query(body["subquery"], defined, parent)
             source.query.is_source = not body["lateral"]
         elif kind == "Table" and body["args"] is None:
-            parts = name_of(body["name"])
+            parts = values_of(body["name"])
             source.name = source.name or "".join(parts[-1:])
             if len(parts) == 1 and parts[0] in defined:
                 source.query = defined[parts[0]]
             else:
                 source.parts = parts
         else:  # a function, UNNEST, PIVOT, ...
-            source.function = name_of(body["name"])[-1] if kind == "Table" else ""
+            source.function = values_of(body["name"])[-1] if kind == "Table" else ""
             self.read(body, defined, scope)
         scope.sources.append(source)
 
@@ -459,7 +455,7 @@ class Statement:
             each["ExplainTable"]["table_name"] for each in self.tree if "ExplainTable" in each
         )
         sources = [source for scope in self.scopes for source in scope.sources]
-        return [*sources, *(Source("", name_of(name)) for name in described)]
+        return [*sources, *(Source("", values_of(name)) for name in described)]
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""

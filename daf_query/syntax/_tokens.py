@@ -141,13 +141,28 @@ def quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+KEYWORDS: Final = tuple(
+    (  # noqa: SIM905 - a word a line would be a page
+        """
+        ALL AND ANTI ANY AS ASC BETWEEN BY CASE CAST CROSS CURRENT DESC DISTINCT ELSE END EXCEPT
+        EXCLUDE EXISTS EXPLAIN EXTRACT FALSE FILTER FIRST FOLLOWING FROM FULL GROUP HAVING ILIKE IN
+        INNER INTERSECT INTERVAL IS JOIN LAST LATERAL LEFT LIKE LIMIT NATURAL NOT NULL NULLS OFFSET
+        ON OR ORDER OUTER OVER PARTITION PRECEDING QUALIFY RANGE RECURSIVE RIGHT ROWS SELECT SEMI
+        SIMILAR SOME THEN TO TRUE UNBOUNDED UNION UNNEST USING VALUES WHEN WHERE WINDOW WITH WITHIN
+        """
+    ).split()
+)
+"""Words of SQL, which are no names without quotes."""
+
+
 def plain_name(name: str) -> str:
     """Return a name as people write it: in quotes only where it has to be.
 
-    >>> plain_name("age"), plain_name("n counts")
-    ('age', '"n counts"')
+    >>> plain_name("age"), plain_name("n counts"), plain_name("order")
+    ('age', '"n counts"', '"order"')
     """
-    return name if name.isascii() and name.isidentifier() else quoted_name(name)
+    is_plain = name.isascii() and name.isidentifier() and name.upper() not in KEYWORDS
+    return name if is_plain else quoted_name(name)
 
 
 def quoted_string(value: object) -> str:
