@@ -877,8 +877,8 @@ def _signs(statement: Statement, predicate: str) -> list[Token]:
     ``&`` joins, SQL's the first of it.
     """
     signs: list[Token] = []
-    select = statement.queries[-1].scopes[0].select  # subqueries come before it
-    pending = [(select["selection"], len(_WHERE), "")]
+    # Subqueries come before it.
+    pending = [(statement.queries[-1].scopes[0].select["selection"], len(_WHERE), "")]
     while pending:
         node, start, around = pending.pop()
         sign = statement.token_from(start)
