@@ -551,6 +551,12 @@ class PlannedLayouts:
         """The layout that is read."""
         return next(iter(self))
 
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many rows and columns the whole matrix has."""
+        minors, majors = self.first.stored.info.shape
+        return (majors, minors) if self.first.rows_are_major else (minors, majors)
+
     def at(self, rows: Selection, columns: Selection) -> PlannedLayouts:
         """Return plans of other entries of the same matrix."""
         faults = list(self.faults)

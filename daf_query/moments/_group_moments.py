@@ -30,12 +30,11 @@ from daf_query.matrix import (
     SlicePlan,
     cut_at,
     estimate_read,
-    find_layouts,
     gather_dense,
     keep_freed_memory,
 )
 from daf_query.scan import PLAIN_TYPES
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage._lazy import pc, sp
 from daf_storage.base import check_choice, computed
 from daf_storage.stores import ReadEstimate
@@ -352,9 +351,7 @@ THREADS: Final = os.cpu_count() or 1
 
 
 def group_segments(
-    daf: DafReader,
-    axes: tuple[str, str],
-    name: str,
+    planned: PlannedLayouts,
     rows: GroupedRows,
     columns: Selection,
     progress: Callable[[int], None],
@@ -365,8 +362,8 @@ def group_segments(
 
     Parameters
     ----------
-    axes
-        That of the rows, and that of the columns.
+    planned
+        A plan of any of its rows and columns.
     columns
         Any order; a column that is there twice is returned twice.
     progress
@@ -381,8 +378,6 @@ def group_segments(
 
     Raises
     ------
-    MatrixNotFoundError
-        There is no such matrix.
     UnsupportedInputError
         It is a matrix of strings.
     FormatError
@@ -394,13 +389,10 @@ def group_segments(
         One of two layouts is damaged, and the other one is read.
     """
     unique, order = np.unique(columns.positions, return_inverse=True)
-    grouped, other = axes[::-1] if is_transposed else axes
-    selected = Selection.of(unique, daf.axis_length(other))
-    accumulator = Accumulator(rows.n_groups * unique.size)
+    accumulator, turn = Accumulator(rows.n_groups * unique.size), -1 if is_transposed else 1
     for once in rows.rounds():
-        of_rows = Selection.of(once.positions, daf.axis_length(grouped))
-        both = (selected, of_rows) if is_transposed else (of_rows, selected)
-        found = layouts_of_numbers(daf, axes, name, *both)
+        both = (once.positions, unique)[::turn]
+        found = planned.at(*map(Selection.of, both, planned.lengths))
         transposed = (
             replace(each, rows_are_major=each.rows_are_major != is_transposed) for each in found
         )
@@ -413,25 +405,9 @@ def group_segments(
     return segments.map(lambda each: each[:, order.reshape(-1)])
 
 
-def estimate_segments(
-    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
-) -> ReadEstimate:
-    """Return what `group_segments` reads of rows and columns; column pointers are read at most."""
-    return estimate_read(min(layouts_of_numbers(daf, axes, name, rows, columns), key=_cost))
-
-
-def layouts_of_numbers(
-    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
-) -> PlannedLayouts:
-    """Plan a slice in each layout of a matrix; see `find_layouts`.  One of strings is refused."""
-    found = find_layouts(daf, axes, name, rows, columns)
-    stored = found.first.stored
-    if stored.info.storage_type.is_string:
-        raise errors.UnsupportedInputError(
-            f"{stored.what}: it is a matrix of strings, which have no sums and means; choose one "
-            "of numbers or Bool"
-        )
-    return found
+def estimate_segments(planned: PlannedLayouts) -> ReadEstimate:
+    """Return what `group_segments` reads of planned rows and columns, each of which is once."""
+    return estimate_read(min(planned, key=_cost))
 
 
 def _cost(layout: SlicePlan) -> int:

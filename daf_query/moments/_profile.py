@@ -1,7 +1,4 @@
-"""Profiles, totals and markers before and after the matrix was read, and as tables.
-
-In a collection, the segments of each are merged as those of blocks are: the moments are
-exact, since counts, sums and squared deviations of groups combine, whatever the order.
+"""Profiles as tables, and the markers that follow from them.
 
 Markers are the columns in which a group differs from the others.  *Welch's t-test* needs the
 moments of a profile alone, which are merged over the other groups; the *rank-sum test* of Wilcoxon
@@ -10,8 +7,7 @@ needs the values.  Both are what ``scanpy.tl.rank_genes_groups`` computes.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import itemgetter
@@ -21,24 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import ConcatenatedAxis, EntryAxis, Positions, Selection, each_once
-from daf_query.moments._group_moments import (
-    Accumulator,
-    Counts,
-    Doubles,
-    GroupedRows,
-    Groups,
-    Moments,
-    Statistic,
-    constant,
-    estimate_segments,
-    group_segments,
-)
-from daf_query.scan import INDEX, NAME, number_array
-from daf_storage import DafReader, ShowProgress, errors
+from daf_query.matrix import EntryAxis, Selection
+from daf_query.moments._group_moments import Counts, Doubles, Moments, Statistic
+from daf_query.scan import number_array
+from daf_storage import errors
 from daf_storage._lazy import lazy_module, pc, sp
 from daf_storage.anndata import made_unique
-from daf_storage.base import AnyArray, is_remote, progress_bar
+from daf_storage.base import AnyArray
 
 if TYPE_CHECKING:
     from scipy import special
@@ -50,42 +35,28 @@ NUMBERS: Final[tuple[Statistic, ...]] = ("sum", "mean", "variance", "min", "max"
 STATISTICS: Final[tuple[str, ...]] = (*COUNTS, *NUMBERS)
 """The columns of numbers, in their order."""
 
-DATASET: Final = "dataset"
-
-_BYTES: Final = 8
-
-
-Part: TypeAlias = tuple[DafReader, Positions, Positions, Positions]
-"""A data set, which rows it has, where they are in it, and where the columns are."""
-
 
 @dataclass(frozen=True, slots=True)
-class _OfMatrix:
-    """Something of the rows of a matrix and of some of its columns."""
+class GroupProfile:
+    """What a profile consists of."""
 
-    axes: tuple[ConcatenatedAxis, EntryAxis]
-    """That of the rows, along which their positions count through, and that of the columns."""
+    axes: tuple[EntryAxis, EntryAxis]
+    """That of the rows, and that of the columns."""
     name: str
     """The name of the matrix."""
     columns: Selection
     """The selected columns."""
-
-    @property
-    def axis_names(self) -> tuple[str, str]:
-        """The names of both axes."""
-        return self.axes[0].axis, self.axes[1].axis
-
-
-@dataclass(frozen=True, slots=True)
-class GroupProfile(_OfMatrix):
-    """What a profile consists of."""
-
     groups: Mapping[str, pa.Array]
     """The value of each group, by the names of the group columns."""
     sizes: Counts
     """Number of rows of each group."""
     moments: Moments
     """The numbers, of shape ``(groups, columns)``."""
+
+    @property
+    def axis_names(self) -> tuple[str, str]:
+        """The names of both axes."""
+        return self.axes[0].axis, self.axes[1].axis
 
     def has_counts(self) -> bool:
         """Return whether all sums and maxima are whole numbers, as those of logarithms are not."""
@@ -125,167 +96,6 @@ class GroupProfile(_OfMatrix):
             is_whole = pa.types.is_integer(field.type)
             arrays.append((pa.array if is_whole else number_array)(values.reshape(-1)))
         return pa.table(arrays, schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared(_OfMatrix):
-    """What is computed of a matrix whose entries are chosen, and of which nothing was read."""
-
-    def _parts(self, rows: Positions) -> Iterator[Part]:
-        """Yield data sets that have rows: which, where they are in it, and where the columns are.
-
-        A column that it lacks is at -1.
-
-        Raises
-        ------
-        MatrixNotFoundError
-            Rows are selected of a data set that lacks the matrix.
-        """
-        along, across = self.axes
-        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
-        for member, daf, mine, own in along.parts(rows, across.members, what):
-            yield daf, mine, own, across.sources(member, self.columns.positions)
-
-    def _download(self, parts: Iterable[Part]) -> tuple[int, str]:
-        """Return about how many bytes of it are on servers, and a sentence about them."""
-        names, n_bytes, requests = self.axis_names, 0, 0
-        for daf, _, rows, sources in parts:
-            if is_remote(daf.location):
-                chosen = (
-                    Selection.of(each_once(each), daf.axis_length(axis))
-                    for each, axis in zip((rows, sources[sources >= 0]), names, strict=True)
-                )
-                read = estimate_segments(daf, names, self.name, *chosen)
-                n_bytes += read.size_bytes if read.is_remote else 0
-                requests += read.requests
-        return n_bytes, f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
-
-    def _costs(self) -> Iterator[tuple[int, str, str]]:
-        """Yield bytes that a budget limits, what has them, and how there would be fewer."""
-        raise NotImplementedError
-
-    def check_size(self, max_bytes: int | None) -> None:
-        """Raise if the result would be too large, or more would be downloaded of a server.
-
-        Raises
-        ------
-        BudgetError
-            It would have more bytes.
-        """
-        if max_bytes is None:
-            return
-        for n_bytes, what, advice in self._costs():
-            if n_bytes > max_bytes:
-                message = f"{self.axes[1].location}: {what}, which is more than the budget of"
-                raise errors.over_budget(f"{message} {max_bytes:,}", advice)
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedProfile(_Prepared):
-    """A profile whose groups are known, and for which nothing of the matrix was read."""
-
-    groups: Groups
-    fill: float = math.nan
-    """What stands where a data set lacks a column; NaN is a missing value."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The names and types of its columns."""
-        return schema_of(self.groups.columns, self.axes[1].axis)
-
-    def _costs(self) -> Iterator[tuple[int, str, str]]:
-        n_groups, n_columns = self.groups.rows.n_groups, self.columns.size
-        arrays = self.groups.columns.values()
-        row_bytes = sum(-(-array.nbytes // max(len(array), 1)) for array in arrays)
-        n_bytes = n_groups * n_columns * (row_bytes + _BYTES * (len(STATISTICS) + 1))
-        profile, advice = f"the profile of {self.name!r}", "choose fewer rows, groups or columns"
-        result = (
-            f"would have {n_groups * n_columns:,} rows ({n_groups:,} groups x {n_columns:,} "
-            f"{self.axes[1].axis}), about {n_bytes:,} bytes"
-        )
-        yield n_bytes, f"{profile} {result}", advice
-        n_bytes, download = self._download(self._parts(self.groups.rows.positions))
-        yield n_bytes, f"{profile} {download}", advice
-
-    def _moments(self, progress: Callable[[int], None]) -> Moments:
-        """Read the matrices one after the other; return the moments of each group and column."""
-        rows, n_columns, across = self.groups.rows, self.columns.size, self.axes[1]
-        accumulator = Accumulator(rows.n_groups * n_columns)
-        keys = np.arange(rows.n_groups * n_columns).reshape(rows.n_groups, n_columns)
-        for daf, mine, positions, sources in self._parts(rows.positions):
-            own = GroupedRows(positions, rows.codes[mine], rows.n_groups)
-            has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
-            columns = Selection.of(sources[has], daf.axis_length(across.axis))
-            segments = group_segments(daf, self.axis_names, self.name, own, columns, progress)
-            accumulator.merge(keys[:, has].reshape(-1), segments.map(np.ravel))
-            if lacks.size:
-                sizes = own.sizes()
-                there = np.flatnonzero(sizes)
-                filled = constant(self.fill, np.repeat(sizes[there], lacks.size))
-                accumulator.merge(keys[np.ix_(there, lacks)].reshape(-1), filled)
-        return accumulator.moments(rows.n_groups, n_columns)
-
-    def compute(self, *, progress: ShowProgress = "auto") -> GroupProfile:
-        """Read the matrix, and return the profile."""
-        with progress_bar("profile", None, show=progress) as bar:
-            moments = self._moments(bar.add)
-        groups, sizes = self.groups.columns, self.groups.rows.sizes()
-        return GroupProfile(self.axes, self.name, self.columns, groups, sizes, moments)
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedTotals(_Prepared):
-    """Totals of rows, of which the columns are added up."""
-
-    rows: Selection
-    """The entries that have totals."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The names and types of the columns."""
-        numbers = [("sum", pa.float64()), ("nonzero", pa.int64())]
-        numbers += [("mean", pa.float64()), ("share", pa.float64())]
-        dataset = [] if self.axes[0].is_alone else [(DATASET, pa.string())]
-        return pa.schema([*dataset, (NAME, pa.string()), (INDEX, pa.int64()), *numbers])
-
-    def _costs(self) -> Iterator[tuple[int, str, str]]:
-        across = self.axes[1]
-        parts = (  # all columns, since shares are of all
-            (daf, mine, rows, np.arange(daf.axis_length(across.axis)))
-            for daf, mine, rows, _ in self._parts(self.rows.positions)
-        )
-        n_bytes, download = self._download(parts)
-        yield n_bytes, f"summing rows of {self.name!r} {download}", "choose fewer rows"
-
-    def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
-        """Read the matrix once, and return a row for each entry.
-
-        Raises
-        ------
-        MatrixNotFoundError
-            Entries are chosen of a data set that lacks the matrix.
-        """
-        along, across = self.axes
-        chosen, others, nonzero, n = np.zeros((4, self.rows.size))
-        for daf, mine, own, sources in self._parts(self.rows.positions):
-            # What is added up is a group of columns, the others are the second one.
-            codes = np.ones(daf.axis_length(across.axis), np.int32)
-            codes[sources[sources >= 0]] = 0
-            groups = GroupedRows(np.arange(codes.size), codes, 2)
-            rows = Selection.of(own, daf.axis_length(along.axis))
-            found = group_segments(
-                daf, self.axis_names, self.name, groups, rows, progress, is_transposed=True
-            )
-            (chosen[mine], others[mine]), nonzero[mine] = found.sum, found.nonzero[0]
-            n[mine] = found.n[0]
-        with np.errstate(all="ignore"):
-            mean, share = chosen / n, chosen / (chosen + others)
-        keys = along.keys_of(self.rows.positions)
-        keys[NAME] = along.entries_at(self.rows.positions)
-        arrays = [keys[name] for name in self.schema.names if name in keys]
-        arrays += [pa.array(chosen), pa.array(nonzero.astype(np.int64))]
-        arrays += [number_array(mean), number_array(share)]
-        return pa.table(arrays, self.schema)
 
 
 def schema_of(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -15,21 +14,8 @@ import pyarrow as pa
 from daf_query._formats import PROFILE_FORMATS
 from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format, format_of
-from daf_query._runs import check_cancelled
-from daf_query.matrix import AlignedAxis, ConcatenatedAxis, EntryAxis
-from daf_query.moments import (
-    LAYERS,
-    STATISTICS,
-    Comparison,
-    GroupProfile,
-    GroupValues,
-    PreparedProfile,
-    PreparedTotals,
-    Statistic,
-    group_rows,
-    marker_table,
-    rank_sums,
-)
+from daf_query.matrix import AlignedAxis
+from daf_query.moments import LAYERS, GroupProfile, Statistic
 from daf_query.plot import (
     RAW,
     axes_for,
@@ -40,28 +26,11 @@ from daf_query.plot import (
     write_names,
 )
 from daf_query.scan import NAME
-from daf_query.slice import (
-    AxisRows,
-    MatrixAxes,
-    SliceRequest,
-    axis_table,
-    matrix_axes,
-    matrix_slice,
-    with_used_categories,
-)
-from daf_query.sql import (
-    By,
-    Engine,
-    TableResult,
-    listed_expressions,
-    pandas_frame,
-    rows_page,
-    written_items,
-)
-from daf_query.syntax import unquoted_name, without_name
+from daf_query.slice import axis_table, with_used_categories
+from daf_query.sql import Engine, TableResult, pandas_frame, rows_page
 from daf_storage import ShowProgress, errors
 from daf_storage.anndata import write_anndata
-from daf_storage.base import AnyArray, Progress, check_choice, optional_import, progress_bar
+from daf_storage.base import check_choice, optional_import
 from daf_storage.stores import output_path
 
 if TYPE_CHECKING:
@@ -221,198 +190,6 @@ class Profile(TableResult):
         with output_path(Path(path)) as prepared:
             report = write_anndata(adata, prepared)
         report.warn()
-
-
-MarkerTest: TypeAlias = Literal["t-test", "wilcoxon"]
-"""How groups are compared: by their means, or by the ranks of their values."""
-
-_ELEMENT_BYTES: Final = 24
-"""What an element takes while it is ranked."""
-
-
-def _found(
-    request: SliceRequest, what: str
-) -> tuple[MatrixAxes, tuple[ConcatenatedAxis, EntryAxis]]:
-    """Return what is chosen of the axes of a matrix, and these; its rows are of all data sets.
-
-    Raises
-    ------
-    InvalidInputError
-        The columns are.
-    """
-    found = matrix_axes(request)
-    rows, columns = found.axes
-    if isinstance(rows, ConcatenatedAxis):
-        return found, (rows, columns)
-    raise errors.InvalidInputError(
-        f"{request.tables.location}: {what} the entries of all data sets, which are those of axis "
-        f"{columns.axis!r}; swap the axes, or in Python pass along={rows.axis!r}"
-    )
-
-
-def prepared_profile(
-    request: SliceRequest, statistics: Sequence[str] = STATISTICS
-) -> tuple[PreparedProfile, dict[str, Any]]:
-    """Choose the rows and columns of a profile, and group the rows; return what was asked as well.
-
-    Parameters
-    ----------
-    request
-        Which rows and columns of which matrix, and what the rows are grouped by.
-    statistics
-        The columns of numbers of the result, which no group column may be called.
-
-    Raises
-    ------
-    NotFoundError
-        An axis, matrix, column or entry is unknown.
-    QueryError
-        A predicate or an expression is wrong.
-    InvalidInputError
-        The rows are not those of one data set after the other; or ``fill_value`` is no number.
-    BudgetError
-        The result or the download would be larger than ``max_bytes``.
-    """
-    found, axes = _found(request, "a profile groups")
-    rows_axis, columns_axis = request.axes
-    fill: object = np.nan if request.fill_value is None else request.fill_value
-    if not isinstance(fill, bool | int | float | np.number):
-        raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
-    rows, columns = found.chosen
-    source = AxisRows(request.engine, request.tables, rows_axis)
-    values = group_values(source, (columns_axis, *statistics), request.by)
-    groups = group_rows(values, rows.selection.positions)
-    prepared = PreparedProfile(axes, request.name, columns.selection, groups, float(fill))
-    prepared.check_size(request.max_bytes)
-    requested = {**_requested("profile", request, found), "by": written_items(request.by)}
-    if request.tables.is_collection:
-        requested |= {"join": request.join, "along": rows_axis}
-    return prepared, requested
-
-
-def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
-    """Choose the rows and columns of totals; return what was asked as well."""
-    found, axes = _found(request, "totals are of")
-    rows, columns = found.chosen
-    prepared = PreparedTotals(axes, request.name, columns.selection, rows.selection)
-    prepared.check_size(request.max_bytes)
-    return prepared, _requested("totals", request, found)
-
-
-def _requested(what: str, request: SliceRequest, found: MatrixAxes) -> dict[str, Any]:
-    """Return what was asked, for the provenance; warn of what selects nothing."""
-    for empty in (each.empty for each in found.chosen if each.empty is not None):
-        errors.warn(f"{request.tables.location}: {empty}", errors.DafWarning)
-    names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
-    rows, columns = (each.written for each in found.chosen)
-    return {what: {"name": request.name, **names}, "rows": rows, "columns": columns}
-
-
-def marker_rows(  # noqa: PLR0913 - the choices of a test
-    request: SliceRequest,
-    prepared: PreparedProfile,
-    *,
-    reference: Any,
-    method: MarkerTest,
-    is_log1p: bool,
-    tie_correct: bool,
-    top: int | None,
-    memory_bytes: int,
-    progress: ShowProgress,
-) -> pa.Table:
-    """Return how each group differs from the others, or from one; see `DafSession.markers`."""
-    content = prepared.compute(progress=progress)
-    if is_log1p and content.has_counts():
-        errors.warn(
-            f"{request.tables.location}: {request.name!r} has whole numbers, as counts are, and "
-            "log_fold_change takes them for log1p of counts; pass is_log1p=False for counts",
-            errors.DafWarning,
-        )
-    how: dict[str, Any] = {"is_log1p": is_log1p, "top": top}
-    if method == "t-test":
-        return marker_table(content, reference, **how)
-    options: dict[str, Any] = {"memory_bytes": memory_bytes, "tie_correct": tie_correct}
-    with progress_bar("markers", None, show=progress) as bar:
-        ranks = partial(_rank_tests, request, prepared, progress=bar, **options)
-        return marker_table(content, reference, ranks, **how)
-
-
-def _rank_tests(
-    request: SliceRequest,
-    prepared: PreparedProfile,
-    comparisons: Sequence[Comparison],
-    *,
-    progress: Progress,
-    memory_bytes: int,
-    tie_correct: bool,
-) -> list[tuple[AnyArray, AnyArray]]:
-    """Return scores and p-values of comparisons by ranks; memory bounds the columns of one read."""
-    pairs = [(each.group, each.other_group) for each in comparisons]
-    rows, columns = prepared.groups.rows, prepared.columns.positions
-    width = max(memory_bytes // max(rows.positions.size * _ELEMENT_BYTES, 1), 1)
-    positions, codes = rows.positions, rows.codes.astype(np.intp)
-    fill = np.nan if request.fill_value is None else request.fill_value
-    found = [np.empty((len(pairs), 2, 0))]
-    for start in range(0, columns.size, width):
-        check_cancelled()
-        chosen = columns[start : start + width]
-        block = replace(request, rows=positions, columns=chosen, fill_value=fill, max_bytes=None)
-        values = matrix_slice(block).to_scipy().tocsc()
-        whole = rank_sums(values, codes, rows.n_groups) if pairs[0][1] is None else None
-        tests = []
-        for group, other in pairs:
-            if whole is not None:
-                tests.append(whole.scores(group, tie_correct=tie_correct))
-                continue
-            both = np.flatnonzero((codes == group) | (codes == other))
-            ranks = rank_sums(values[both], (codes[both] != group).astype(np.intp), 2)
-            tests.append(ranks.scores(0, tie_correct=tie_correct))
-        found.append(np.array(tests))
-        progress.add(values.nnz * _ELEMENT_BYTES)
-    return [(scores, pvalues) for scores, pvalues in np.concatenate(found, axis=2)]
-
-
-def group_values(source: AxisRows, others: Sequence[str], by: By) -> list[GroupValues]:
-    """Evaluate what the rows of a profile are grouped by; ``others`` are its other columns.
-
-    Raises
-    ------
-    QueryError, VectorNotFoundError
-        An expression is wrong.
-    InvalidInputError
-        Two columns would have one name.
-    """
-    groups: dict[str, GroupValues] = {}
-    for text in listed_expressions(by, source.vectors):
-        expression, called = without_name(text)
-        vector = expression.strip()
-        vector = vector if vector in source.vectors else unquoted_name(vector)
-        is_vector = vector in source.vectors
-        name = called or (vector if is_vector else text)
-        if name in groups or name in others:
-            what = "another group column" if name in groups else "another column"
-            raise errors.InvalidInputError(
-                f"a group column and {what} of the profile would both be called {name!r}; rename "
-                f"the group column: by={f'{expression.strip()} AS group_1'!r}"
-            )
-        values = _values_of(source, vector if is_vector else expression)
-        categories = source.categories(vector) if is_vector else None
-        groups[name] = GroupValues(name, values, categories)
-    return list(groups.values())
-
-
-def _values_of(source: AxisRows, expression: str) -> pa.Array:
-    """Return the value of each entry of the axis, in its order."""
-    by = f"by={expression.strip()!r}"
-    try:
-        return source.values(expression)
-    except errors.DafError as error:
-        if "GROUP BY" not in str(error):
-            raise errors.with_message(error, f"{by}, on axis {source.axis!r}: {error}") from None
-        raise errors.QueryError(
-            f"{by} is an aggregate, which has one value for all rows; group "
-            "by what each entry has, such as max(age) OVER (PARTITION BY donor)"
-        ) from error
 
 
 Scale: TypeAlias = Literal["none", "column"]

@@ -1092,7 +1092,7 @@ def _markers(engine: engines.Engine, call: engines.TableCall) -> tables.Computed
     request = _request(engine, call)
     prepared, _ = profiles.prepared_profile(request, moments.MARKER_STATISTICS)
     return tables.ComputedDataset(
-        moments.marker_schema(prepared.groups.columns, prepared.axes[1].axis),
+        moments.marker_schema(prepared.groups.columns, request.axes[1]),
         lambda: moments.marker_table(prepared.compute(progress="never"), is_log1p=True),
     )
 

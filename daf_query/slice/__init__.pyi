@@ -5,12 +5,15 @@ from daf_query.slice._explanation import SliceExplanation as SliceExplanation
 from daf_query.slice._matrix_slice import MatrixSlice as MatrixSlice
 from daf_query.slice._matrix_slice import check_format as check_format
 from daf_query.slice._matrix_slice import matrix_slice as matrix_slice
+from daf_query.slice._parts import Part as Part
+from daf_query.slice._parts import Whole as Whole
+from daf_query.slice._parts import slice_of as slice_of
 from daf_query.slice._selector import AxisRows as AxisRows
-from daf_query.slice._selector import MatrixAxes as MatrixAxes
 from daf_query.slice._selector import Selector as Selector
 from daf_query.slice._selector import SliceRequest as SliceRequest
 from daf_query.slice._selector import matrix_axes as matrix_axes
 from daf_query.slice._selector import positions_in as positions_in
 from daf_query.slice._tables import DuplicateNamesWarning as DuplicateNamesWarning
 from daf_query.slice._tables import axis_table as axis_table
+from daf_query.slice._tables import datasets_of as datasets_of
 from daf_query.slice._tables import with_used_categories as with_used_categories

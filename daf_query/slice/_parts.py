@@ -215,13 +215,10 @@ class Whole:
     @classmethod
     def of(cls, part: Part) -> Self:
         """Return a slice of one data set."""
-        daf, shape = part.daf, part.plan.stored.info.shape  # it may be closed by now
-        alone = {daf.name: daf}
+        daf, lengths = part.daf, part.layouts.lengths  # it may be closed by now
         rows, columns = (
-            ConcatenatedAxis(axis, daf.location, alone, length, is_alone=True)
-            for axis, length in zip(
-                part.axes, shape[::-1] if part.plan.rows_are_major else shape, strict=True
-            )
+            ConcatenatedAxis(axis, daf.location, {daf.name: daf}, length, is_alone=True)
+            for axis, length in zip(part.axes, lengths, strict=True)
         )
         members = (replace(part, places=_all_of(part.selections)),)
         kind = part.dtype, part.is_sparse
