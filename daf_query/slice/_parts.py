@@ -599,32 +599,23 @@ def _read_block(block: Whole) -> Any:
             if part.shape[0]:
                 result[index_of(*part.places)] = part.layouts.gather()
         return result
-    pieces = list(_pieces(block))
-    sizes = np.zeros(block.shape[0], np.int64)
-    for rows, values in pieces:
-        sizes[rows] += np.diff(values.indptr)
-    free = np.cumsum(sizes) - sizes
-    indices, data = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), block.dtype)
-    for rows, values in pieces:
-        shifts, counts = free[rows] - values.indptr[:-1], np.diff(values.indptr)
-        free[rows] += counts
-        places: Any = slice(int(shifts[0]), int(shifts[0]) + int(values.nnz))
-        if bool(np.any(shifts != shifts[0])):  # other rows, or elements of these, come between
-            places = np.repeat(shifts, counts) + np.arange(int(values.nnz))
-        data[places], indices[places] = values.data, values.indices
-    return sizes, indices, data
+    rows, columns, data = map(np.concatenate, zip(*_pieces(block), strict=True))
+    values = sp.coo_array((data, (rows, columns)), block.shape, block.dtype).tocsr()
+    return np.diff(values.indptr), values.indices, values.data
 
 
-def _pieces(block: Whole) -> Iterator[tuple[Positions, Any]]:
-    """Yield rows of a sparse block with their values as CSR, and what is filled in."""
+def _pieces(block: Whole) -> Iterator[tuple[npt.NDArray[Any], ...]]:
+    """Yield rows, columns and values of the elements of each part, and of what is filled in."""
+    yield np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, block.dtype)
     for part in block.members:
-        of_member = sp.csr_array(part.layouts.gather()) if part.shape[0] else None
-        rows, columns = block.missing(part)
-        filled = None
-        if block.fills and rows.size and columns.size:
-            filled = sp.csr_array(np.full((rows.size, columns.size), block.fill, block.dtype))
-        for values, places in ((of_member, part.places), (filled, (rows, columns))):
-            if values is not None:
-                if not places[1].is_all:
-                    values.indices = places[1].positions.astype(np.int32).take(values.indices)
-                yield places[0].positions, values
+        pieces = [(sp.coo_array(part.layouts.gather()), part.places)] if part.shape[0] else []
+        lacks = block.missing(part)
+        if block.fills:
+            shape = lacks[0].size, lacks[1].size
+            pieces.append((sp.coo_array(np.full(shape, block.fill, block.dtype)), lacks))
+        for values, places in pieces:
+            both = zip(places, (values.row, values.col), strict=True)
+            rows, columns = (
+                at if each.is_all else each.positions.astype(np.int32).take(at) for each, at in both
+            )
+            yield rows, columns, values.data
