@@ -593,11 +593,9 @@ class AxisRows:
         return frozenset(keys.union(*(daf.vectors_set(self.axis) for daf in self.readers)))
 
     def names(self) -> pa.Array:
-        """Return the name of each row, as large strings."""
-        readers = self.readers
-        names = [daf.get_pa_vector(self.axis, NAME).cast(pa.large_string()) for daf in readers]
-        whole = pa.concat_arrays(names)
-        return whole if self.some is None else whole.take(pa.array(self.some))
+        """Return the name of each row of the whole axis, as large strings."""
+        names = (daf.get_pa_vector(self.axis, NAME) for daf in self.readers)
+        return pa.concat_arrays([each.cast(pa.large_string()) for each in names])
 
     def categories(self, vector: str) -> pa.Array | None:
         """Return the categories of a vector in their order, if an import noted them.

@@ -16,10 +16,10 @@ from daf_query._provenance import Record, described, provenance, record_of
 from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.matrix import ConcatenatedAxis, each_once
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import AxisRows, MatrixSlice, Selector
+from daf_query.slice import AxisRows, MatrixSlice, Selector, positions_in
 from daf_query.sql import Engine, is_number, listed_expressions
 from daf_query.syntax import plain_name, real_divisions
-from daf_query.table import DATASET, AxisDataset
+from daf_query.table import DATASET, AxisDataset, TableDataset, UnionDataset
 from daf_query.training import _splits as splitting
 from daf_query.training._batches import (
     BlockChoice,
@@ -35,7 +35,7 @@ from daf_query.training._batches import (
 from daf_query.training._splits import Codes, Keys, Shares, SplitCodes
 from daf_storage import errors
 from daf_storage._lazy import ds, pc
-from daf_storage.base import check_choice
+from daf_storage.base import check_choice, one_array
 from daf_storage.display import html_element, html_page, html_table
 from daf_storage.stores import os_errors
 
@@ -427,18 +427,18 @@ def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
         raise errors.InvalidInputError(
             f"{what} aligned by name over several data sets; make it with along={sampler.axis!r}"
         )
-    for member in part.whole.members:
-        length, has = member.daf.axis_length(sampler.axis), sampler.lengths.get(member.name)
-        if has != length:
-            raise errors.InvalidInputError(
-                f"the sampler is not of these data sets: axis {sampler.axis!r} of {member.name!r} "
-                f"has {length:,} entries here, and {'none' if has is None else f'{has:,}'} in the "
-                "sampler; make it of the same session"
-            )
-    names = _vector_of_all(part, sampler, NAME).take(pa.array(sampler.indices))
-    differ = pc.not_equal(names.cast(pa.large_string()), sampler.names.cast(pa.large_string()))
-    if pc.any(differ).as_py():
-        first = pc.index(differ, True).as_py()
+    members = part.whole.axes[0].members
+    lengths = {name: daf.axis_length(sampler.axis) for name, daf in members.items()}
+    if lengths != sampler.lengths:
+        raise errors.InvalidInputError(
+            f"the sampler is not of these data sets: axis {sampler.axis!r} has "
+            f"{sum(lengths.values()):,} entries in {errors.shown_names(lengths)}, and "
+            f"{sampler.axis_length:,} in {errors.shown_names(sampler.lengths)} of the sampler; "
+            "make it of the same session"
+        )
+    names = _vector_of_all(part, NAME).take(pa.array(sampler.indices))
+    first = pc.index(pc.not_equal(names, sampler.names.cast(names.type)), True).as_py()
+    if first >= 0:
         raise errors.InvalidInputError(
             f"axis {sampler.axis!r} was replaced or reordered since the sampler was made: entry "
             f"{sampler.indices[first]:,} is {names[first].as_py()!r}, and was "
@@ -478,7 +478,7 @@ def _labels(
                 f"a label cannot be called {name!r}, since a batch has this already; store the "
                 "vector by another name"
             )
-        whole = _vector_of_all(part, sampler, name)
+        whole = _vector_of_all(part, name)
         column = whole.take(pa.array(sampler.indices))
         if pa.types.is_large_string(whole.type):
             distinct = pc.unique(whole).drop_null()
@@ -499,35 +499,16 @@ def _labels(
     return values, classes
 
 
-def _vector_of_all(part: MatrixSlice, sampler: Sampler, name: str) -> pa.Array:
-    """Return a vector of all data sets, of those that the slice lacks NULL; or their names.
-
-    Strings are as queries have them: those that are missing are null.
-    """
-    if name == DATASET and sampler.datasets is not None:
-        names = pa.array(sampler.lengths, pa.large_string())
-        return names.take(pa.array(np.repeat(np.arange(len(names)), [*sampler.lengths.values()])))
-    readers = {member.name: member.daf for member in part.whole.members}
-    columns = []
-    for each, length in sampler.lengths.items():
-        column = pa.nulls(length)
-        if each in readers:
-            daf = readers[each]
-            if not daf.has_vector(sampler.axis, name):
-                available = daf.vectors_set(sampler.axis)
-                raise errors.vector_not_found(daf.location, sampler.axis, name, available)
-            column = AxisDataset(daf, sampler.axis).to_table(columns=[name]).column(0)
-            if pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
-                column = column.cast(pa.large_string())
-        columns.append(pa.table([column], [name]))
-    try:
-        whole = pa.concat_tables(columns, promote_options="default").column(0)
-    except pa.ArrowException:
-        listed = ", ".join(sorted({str(each.column(0).type) for each in columns} - {"null"}))
-        raise errors.InvalidInputError(
-            f"the vector {name!r} holds {listed} in different data sets; a label has one type"
-        ) from None
-    return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+def _vector_of_all(part: MatrixSlice, name: str) -> pa.Array:
+    """Return a column of the table of the rows, of all data sets; strings as large ones."""
+    axis = part.whole.axes[0]
+    each = {name: AxisDataset(daf, axis.axis) for name, daf in axis.members.items()}
+    table: TableDataset = UnionDataset(axis.axis, each, location=axis.location)
+    if not part.of_several:
+        [table] = each.values()
+    column = one_array(table.to_table(columns=[name]).column(0))
+    is_text = column.type in (pa.string(), pa.string_view())
+    return column.cast(pa.large_string()) if is_text else column
 
 
 Expressions = str | Sequence[str]
@@ -579,7 +560,7 @@ def make_sampler(  # noqa: PLR0913 - what is chosen, and how it is split
     chosen = replace(rows, some=positions)
     owners, within = whole.split(positions)
     columns = {DATASET: coded(owners, whole.names)} if tables.is_collection else {}
-    names = chosen.names()
+    names = whole.entries_at(positions).cast(pa.large_string())
     columns |= {INDEX: pa.array(within), NAME: names}
     numbers = None if weights is None else weights_of(chosen, weights, names)
     if shares:
@@ -803,13 +784,8 @@ def _difference(saved: Sampler, now: Sampler) -> str | None:
 
 def _placed(saved: Sampler, axis: ConcatenatedAxis, path: Path) -> Sampler:
     """Return the saved entries where they are now, found by their names."""
-    names = saved.names.cast(pa.string())
     with errors.located(path):
-        found = (
-            axis.axis_indices(names)
-            if saved.datasets is None
-            else axis.named(saved.datasets, names)
-        )
+        found = positions_in(axis, saved.table.drop_columns([INDEX]), "where")
     order = np.argsort(found, kind="stable")
     owners, within = axis.split(found[order])
     table, lengths = saved.table.take(pa.array(order)), _lengths(axis)
