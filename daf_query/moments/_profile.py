@@ -289,40 +289,28 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
         It is none, or several.
     """
     rows = list(zip(*(values.to_pylist() for values in groups.values()), strict=True))
-    values = {each: rows[each] for each in named}
-    strings = {each: _text(row) for each, row in values.items()}
-    wanted = tuple(reference) if isinstance(reference, list | tuple) else (reference,)
-    is_row, kinds = not any(map(np.ndim, wanted)), _are_booleans(wanted)
-    found = [
-        each
-        for each, row in values.items()
-        if is_row and row == wanted and _are_booleans(row) == kinds  # True equals 1
-    ]
-    text = _text(wanted)
-    found = found or [
-        each for each, row in values.items() if text in (strings[each], "_".join(map(str, row)))
-    ]
+    texts = {each: tuple(map(_text, rows[each])) for each in named}
+    wanted = tuple(map(_text, reference if isinstance(reference, list | tuple) else [reference]))
+    found = [each for each, text in texts.items() if text == wanted]
+    found = found or [each for each, text in texts.items() if "_".join(text) == "_".join(wanted)]
     if len(found) == 1:
         return found[0]
     if found:
         raise errors.InvalidInputError(
             f"reference={reference!r} is the name of {len(found)} groups: "
-            f"{', '.join(str(values[each]) for each in found)}; pass the values of one"
+            f"{', '.join(str(rows[each]) for each in found)}; pass the values of one"
         )
-    listed = errors.shown_names(set(strings.values()))
+    listed = sorted({"_".join(text) for text in texts.values()})
     raise errors.InvalidInputError(
-        f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
-        f"{errors.nearest(str(reference), strings.values())}"
+        f"reference={reference!r} is no group; there are {errors.shown_names(listed)}, and "
+        f"{REST!r} for all others{errors.nearest(str(reference), listed)}"
     )
 
 
-def _are_booleans(values: Sequence[Any]) -> list[bool]:
-    return [isinstance(each, bool | np.bool_) for each in values]
-
-
-def _text(values: Sequence[Any]) -> str:
-    plain = (each.item() if isinstance(each, np.generic) else each for each in values)
-    return "_".join(str(each).lower() if isinstance(each, bool) else str(each) for each in plain)
+def _text(value: Any) -> str:
+    """Return a value as text; truth values as SQL writes them, which are no numbers."""
+    text = str(value)
+    return text.lower() if text in ("True", "False") else text
 
 
 def marker_schema(groups: Mapping[str, pa.Array], columns_axis: str) -> pa.Schema:

@@ -25,7 +25,6 @@ from daf_query.plot import (
     write_labels,
     write_names,
 )
-from daf_query.scan import NAME
 from daf_query.slice import axis_table, with_used_categories
 from daf_query.sql import Engine, TableResult, pandas_frame, rows_page
 from daf_storage import ShowProgress, errors
@@ -153,11 +152,12 @@ class Profile(TableResult):
         content, axis = self.content, self.content.axes[1]
         if isinstance(axis, AlignedAxis) or not self._table.num_rows:
             return  # whoever reads the columns of several data sets compares the names
-        [daf] = axis.members.values()
-        profiled, positions = self.column_entries.dictionary_decode(), content.columns.positions
-        now = daf.get_pa_vector(axis.axis, NAME).cast(profiled.type)
-        is_shorter = int(positions.max(initial=-1)) >= len(now)
-        if is_shorter or not now.take(pa.array(positions)).equals(profiled):
+        profiled = self.column_entries.dictionary_decode()
+        try:
+            now = axis.entries_at(content.columns.positions)
+        except pa.ArrowIndexError:  # it is shorter
+            now = None
+        if now != profiled:
             raise errors.InvalidInputError(
                 f"{axis.location}: the axis {axis.axis!r} was replaced or reordered since this "
                 f"profile of {content.name!r} was made; make the profile again"

@@ -98,31 +98,24 @@ DASK_BLOCK_BYTES: Final = 64 << 20
 """About how large a block of a Dask array is by default: 64 MiB."""
 
 
-def _stored_order(part: Part) -> tuple[tuple[bool, bool], tuple[int, int]]:
-    """Return which cuts of a part cost no more than to read it once.
+def _row_step(part: Part) -> int:
+    """Return how many rows are decoded together, from the first one on.
 
-    Whether some rows can be read without the others, and some columns; and how many of each are
-    decoded together, from the first one on.
+    0 if the matrix is stored by columns alone, of which each row would read all.
     """
-    by_rows = [layout.rows_are_major for layout in part.layouts.found]
-    stored = part.layouts.found[0].stored
-    if stored.info.is_sparse:
-        return (True in by_rows, False in by_rows), (1, 1)
-    array = stored.dense().info
-    if array.is_mappable or array.storage_type.is_string:
-        return (True, True), (1, 1)
-    steps = array.chunks[:2] if by_rows[0] else array.chunks[1::-1]
+    first = part.layouts.found[0]
+    if first.stored.info.is_sparse:
+        return int(any(layout.rows_are_major for layout in part.layouts.found))
+    array, rows = first.stored.dense().info, part.selections[0].positions
     # Only a selection from the first entry on ends where chunks do.
-    rows, columns = (
-        step if np.array_equal(each.positions, np.arange(each.size)) else 1
-        for step, each in zip(steps, part.selections, strict=True)
-    )
-    return (True, True), (rows, columns)
+    is_cut = not (array.is_mappable or array.storage_type.is_string)
+    is_from_first = is_cut and np.array_equal(rows, np.arange(rows.size))
+    return array.chunks[0 if first.rows_are_major else 1] if is_from_first else 1
 
 
 def block_spans(
-    whole: Whole, kind: BlockKind, rows: int | None, columns: int | None, *, needs_rows: bool
-) -> tuple[list[Span], ...]:
+    whole: Whole, kind: BlockKind, rows: int | None, *, needs_rows: bool
+) -> tuple[list[Span], list[Span]]:
     """Return the rows of each row of blocks, and the columns of each column of blocks.
 
     By default they are blocks of whole rows; of whole columns, if the matrix is stored by columns
@@ -131,30 +124,25 @@ def block_spans(
     Raises
     ------
     InvalidInputError
-        A size is no number of entries; or it cuts the axis along which each block would read
-        everything.
+        The size is no number of rows; or each block would read everything.
     """
-    named = {"rows_per_block": rows, "columns_per_block": columns}
-    given = [None if size is None else positive_number(size, key) for key, size in named.items()]
-    is_one, orders = not whole.is_collection, [_stored_order(m) for m in whole.members]
-    if not is_one and given[1] is not None:
-        raise errors.InvalidInputError(
-            f"{whole.location}: blocks of a collection have all columns; leave out "
-            "columns_per_block="
-        )
-    if given == [None, None]:
+    steps, number = [_row_step(part) for part in whole.members], 0
+    can_turn = not (needs_rows or whole.is_collection)
+    if rows is None:
         figures = figures_of(whole)
         size_bytes = figures.csr_bytes if kind == "csr" else figures.dense_bytes
-        can_cut, steps = orders[0] if is_one else ((True, False), (1, 1))
-        number = 0 if needs_rows or can_cut[0] else 1
+        step = 1 if whole.is_collection else steps[0]
+        number = 1 if can_turn and not step else 0
         count = whole.shape[number] * DASK_BLOCK_BYTES // max(size_bytes, 1)
-        given[number] = max(count // steps[number], 1) * steps[number]
-    for number, (size, length) in enumerate(zip(given, whole.shape, strict=True)):
-        for member, (can_cut, _) in zip(whole.members, orders, strict=True):
-            if size is not None and size < length and not can_cut[number]:
-                can_turn = is_one and not needs_rows
-                raise _costly(whole, member, number, -(-length // size), can_turn=can_turn)
-    return tuple(map(_cut, whole.shape, given))
+        size = max(count // max(step, 1), 1) * max(step, 1)
+    else:
+        size = positive_number(rows, "rows_per_block")
+    for part, step in zip(whole.members, steps, strict=True):
+        if not (number or step) and size < whole.shape[0]:
+            raise _costly(whole, part, -(-whole.shape[0] // size), can_turn=can_turn)
+    both = [_cut(length, None) for length in whole.shape]
+    both[number] = _cut(whole.shape[number], size)
+    return both[0], both[1]
 
 
 def _cut(length: int, size: int | None) -> list[Span]:
@@ -168,20 +156,15 @@ def _cut(length: int, size: int | None) -> list[Span]:
     return list(spans_of_length(length, size or length)) if length else [Span(0, 0)]
 
 
-def _costly(
-    whole: Whole, part: Part, number: int, count: int, *, can_turn: bool
-) -> errors.InvalidInputError:
+def _costly(whole: Whole, part: Part, count: int, *, can_turn: bool) -> errors.InvalidInputError:
     """Return the error of blocks each of which would read everything."""
-    cut, other = whole.axis_names[number], whole.axis_names[1 - number]
-    keyword, instead = ("rows", "columns") if number == 0 else ("columns", "rows")
-    transposed = (
-        f", or pass {instead}_per_block= instead of {keyword}_per_block=" if can_turn else ""
-    )
+    cut, other = whole.axis_names
+    blocks = f", or leave rows_per_block= out for blocks of {other!r}" if can_turn else ""
     remedy = other_layout_command(part.daf, whole.name) or "relayout_matrix()"
     return errors.InvalidInputError(
         f"{part.daf.location}: the matrix {whole.name!r} is stored by {other!r} alone, so each of "
         f"{count:,} blocks of {cut!r} would read all that is selected; store the other layout with "
-        f"{remedy}{transposed}"
+        f"{remedy}{blocks}"
     )
 
 
@@ -233,7 +216,6 @@ def read_block(
 def dask_array(
     whole: Whole,
     rows: int | None = None,
-    columns: int | None = None,
     blocks: BlockKind | None = None,
     *,
     needs_rows: bool = False,
@@ -251,7 +233,7 @@ def dask_array(
         raise errors.UnsupportedInputError(
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
-    spans = block_spans(whole, kind, rows, columns, needs_rows=needs_rows)
+    spans = block_spans(whole, kind, rows, needs_rows=needs_rows)
     da = optional_import("dask.array", extra="dask")
     graphs = optional_import("dask.highlevelgraph", extra="dask")
     read = partial(read_block, slice_source(whole), kind, whole.dtype)

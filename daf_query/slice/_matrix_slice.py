@@ -544,7 +544,6 @@ class MatrixSlice(Advised):
         self,
         *,
         rows_per_block: int | None = None,
-        columns_per_block: int | None = None,
         blocks: BlockKind | None = None,
     ) -> da.Array:
         """Return a ``dask.array.Array`` whose blocks are read when they are computed.
@@ -556,10 +555,8 @@ class MatrixSlice(Advised):
         ----------
         rows_per_block
             How many rows a block has; by default about 64 MiB of them, in whole chunks of a matrix
-            that is stored in chunks.
-        columns_per_block
-            How many columns a block has; by default all, unless the matrix is stored by columns
-            alone: then blocks have all rows, and some of the columns.
+            that is stored in chunks.  By default, blocks of a matrix that is stored by columns
+            alone have all rows, and some of the columns.
         blocks
             ``csr`` (``scipy.sparse.csr_matrix``, which Dask and scanpy multiply as matrices) or
             ``dense`` (``numpy.ndarray``); by default as the matrix is stored.
@@ -583,7 +580,7 @@ class MatrixSlice(Advised):
         >>> array.chunks, array.sum().compute(scheduler="threads").item()
         (((2, 1), (2,)), 15)
         """
-        return dask_array(self.whole, rows_per_block, columns_per_block, blocks)
+        return dask_array(self.whole, rows_per_block, blocks)
 
     def save(
         self,

@@ -42,7 +42,7 @@ from daf_query.matrix import (
 from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage._lazy import sp
 from daf_storage.base import Span, computed
-from daf_storage.data import matrix_version
+from daf_storage.data import matrix_version, promoted
 
 Axes: TypeAlias = tuple[str, str]
 """That of the rows, and that of the columns."""
@@ -431,20 +431,13 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
         return np.dtype(object)
     if any(of_strings):
         raise errors.UnsupportedDataError("strings and numbers have no type in common")
-    dtype = np.result_type(*dtypes)
-    if dtype.kind == "f" and not any(each.kind == "f" for each in dtypes):
+    if np.result_type(*dtypes).kind == "f" and not any(each.kind == "f" for each in dtypes):
         raise errors.UnsupportedDataError("Int64 and UInt64, which have no type in common")
-    if not is_filled or fill is None:
-        return dtype
-    if isinstance(fill, bool | np.bool_):
-        return np.result_type(dtype, np.bool_)
-    if isinstance(fill, int | np.integer) and dtype.kind != "f":
-        has_room = dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max
-        return dtype if has_room else np.result_type(dtype, np.min_scalar_type(int(fill)))
-    if dtype.kind != "f":
-        dtype = np.result_type(dtype, np.float32)
-    largest = float(np.finfo(dtype).max)
-    return np.dtype(np.float64) if largest < abs(fill) < np.inf else dtype
+    if not is_filled:
+        return np.result_type(*dtypes)
+    dtype = promoted(dtypes, fill)
+    is_too_large = dtype.kind == "f" and float(np.finfo(dtype).max) < abs(fill) < np.inf
+    return np.dtype(np.float64) if is_too_large else dtype
 
 
 # Reading

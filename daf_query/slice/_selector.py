@@ -526,25 +526,24 @@ def _predicate_query(
     >>> predicate = "age > 60 ORDER BY age LIMIT 3"
     >>> print(_predicate_query("pbmc", "cell", predicate, (), key)[0].query)
     SELECT "index" FROM "pbmc"."cell" WHERE (
-    age > 60 ) ORDER BY age , "index" LIMIT 3
+    age > 60
+    ) ORDER BY age
+    , "index" LIMIT 3
     """
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
     start = f"SELECT {key[0]} FROM {table} "  # noqa: S608
     clauses = clauses_of(predicate)
-    order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
-    limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
-    first = min(start for start in (order, limit, len(predicate)) if start is not None)
-    has_filter = bool(predicate[:first].strip())
-    before = Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n")
-    after = [Edit(first, first, ") " if clauses else "\n)")] if has_filter else []
-    if order is None and limit is not None:
-        after.append(Edit(limit, limit, f"ORDER BY {key[1]} "))
-    elif order is not None:
-        is_last = limit is None or limit < order
-        end = len(predicate) if is_last or limit is None else limit
-        after.append(Edit(end, end, f"\n, {key[1]}" if is_last else f", {key[1]} "))
-    return WrappedSql(predicate, (before, *edits, *after)), bool(clauses)
+    has_order = bool(clauses) and clauses[0].is_word("ORDER")
+    starts = [*(clause.start for clause in clauses), len(predicate)]
+    has_filter = bool(predicate[: starts[0]].strip())
+    parts = [Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n"), *edits]
+    if has_filter:
+        parts.append(Edit(starts[0], starts[0], "\n) "))
+    if clauses:  # what comes before LIMIT and OFFSET
+        end = starts[has_order]
+        parts.append(Edit(end, end, f"\n, {key[1]} " if has_order else f"ORDER BY {key[1]} "))
+    return WrappedSql(predicate, tuple(parts)), bool(clauses)
 
 
 _COLOUR: Final = "color"

@@ -86,19 +86,14 @@ class Labels:
 
     def _repeated(self) -> tuple[int, str, list[str]]:
         """Return how many names occur in several data sets, and the first with these."""
-        pairs = pa.table({"name": self.names.indices, "dataset": self.datasets.indices})
-        pairs = pairs.group_by(["name", "dataset"], use_threads=False).aggregate([])
-        counted = pc.value_counts(pairs.column("name").combine_chunks())
-        several = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
-        if not len(several):
+        names, datasets = (each.indices.to_numpy() for each in (self.names, self.datasets))
+        count = max(len(self.datasets.dictionary), 1)
+        of, owners = np.divmod(np.unique(names.astype(np.int64) * count + datasets), count)
+        several = np.flatnonzero(np.bincount(of) > 1)
+        if not several.size:
             return 0, "", []
-        first = pc.min(several)
-        having = pairs.filter(pc.equal(pairs.column("name"), first)).column("dataset").sort()
-        return (
-            len(several),
-            self.names.dictionary[first.as_py()].as_py(),
-            self.datasets.dictionary.take(having).to_pylist(),
-        )
+        having = self.datasets.dictionary.take(pa.array(owners[of == several[0]]))
+        return several.size, self.names.dictionary[several[0]].as_py(), having.to_pylist()
 
 
 def _unused(name: str, taken: Collection[str]) -> str:

@@ -30,7 +30,6 @@ from daf_storage.concat._run import (
     checked_prefixed,
     checked_prefixes,
     concatenated_axis,
-    promoted,
     shared_axes,
     string_of,
 )
@@ -43,6 +42,7 @@ from daf_storage.data import (
     is_same_scalar,
     kept,
     ordered,
+    promoted,
 )
 from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, short_names

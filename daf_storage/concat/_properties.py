@@ -22,7 +22,6 @@ from daf_storage.concat._run import (
     ResultAxis,
     Run,
     converted,
-    promoted,
     string_of,
     with_prefix,
 )
@@ -35,6 +34,7 @@ from daf_storage.data import (
     aligned_vector,
     convention_attributes,
     number_strings,
+    promoted,
     relation_of,
     size_bytes,
     values_without_entry,

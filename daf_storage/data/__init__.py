@@ -16,6 +16,7 @@ from daf_storage.data._coercion import (
     check_string_dtype,
     numeric_type,
     plain_values,
+    promoted,
     stored_numbers,
     strings_input,
 )

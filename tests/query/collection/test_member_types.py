@@ -18,7 +18,7 @@ from tests.support import data_set
         (["int16", "uint8"], None, "float32"),
         (["int32", "uint8"], None, "float64"),
         (["int32", "uint8"], 0, "int32"),
-        (["bool", "bool"], 0, "uint8"),
+        (["bool", "bool"], 0, "bool"),
         (["uint8", "uint8"], 300, "uint16"),
         (["uint8", "uint8"], -1, "int16"),
         (["float32", "float32"], 1e300, "float64"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +70,7 @@ COLUMNS = st.none() | st.lists(st.integers(0, N_GENES - 1), max_size=9)
 @settings(max_examples=32, deadline=None)
 @given(
     form=st.sampled_from(["plain", "packed", "zipped", "memory"]),
-    case=st.sampled_from(
-        [
-            *product(["rows"], ["both", "by_cell", "dense", "names"]),
-            *product(["columns"], ["both", "by_gene", "dense"]),
-        ]
-    ),
+    name=st.sampled_from(["both", "by_cell", "by_gene", "dense", "names"]),
     rows=ROWS,
     columns=COLUMNS,
     size=st.none() | st.integers(1, 12),
@@ -85,25 +79,22 @@ COLUMNS = st.none() | st.lists(st.integers(0, N_GENES - 1), max_size=9)
 def test_blocks_have_the_values_of_the_slice(
     sessions: dict[str, DafSession],
     form: str,
-    case: tuple[str, str],
+    name: str,
     rows: list[int] | None,
     columns: list[int] | None,
     size: int | None,
     blocks: Any,
 ) -> None:
     """Of any selection, in any order, with duplicates, of nothing; and the meta tells the truth."""
-    along, name = case
     part = sessions[form].matrix("cell", "gene", name, rows=rows, columns=columns)
-    if name == "names" and blocks == "csr":
+    if (name == "names" and blocks == "csr") or (name == "by_gene" and size):
         return
-    sizes: Any = {f"{along}_per_block": size}
-    array = part.to_dask(**sizes, blocks=blocks)
+    array = part.to_dask(rows_per_block=size, blocks=blocks)
     assert array.shape == part.shape
     assert array.dtype == part.dtype
     if size:
-        divided, whole = array.chunks if along == "rows" else array.chunks[::-1]
-        assert set(divided[:-1]) <= {size}
-        assert len(whole) == 1
+        assert set(array.chunks[0][:-1]) <= {size}
+        assert len(array.chunks[1]) == 1
     computed = array.compute()
     expects_csr = blocks == "csr" or (blocks is None and part.is_sparse)
     assert type(computed) is type(array._meta) is (sp.csr_matrix if expects_csr else np.ndarray)
