@@ -354,10 +354,7 @@ class MatrixSlice(Advised):
     @property
     def nnz(self) -> int:
         """Number of stored elements of a sparse slice, of non-zero ones of a dense slice."""
-        if self._nnz is not None:  # it was saved in blocks
-            return self._nnz
-        values = self.values()
-        return int(values.nnz) if sp.issparse(values) else int(np.count_nonzero(values))
+        return nnz_of(self.values()) if self._nnz is None else self._nnz  # as saved in blocks
 
     @attended
     def explain(self) -> SliceExplanation:
@@ -639,7 +636,7 @@ class MatrixSlice(Advised):
             )
         has_place = SLICE_FORMATS[file_format].is_described
         record = self._record(is_wanted=provenance) if has_place else None
-        reading, values = Reading(max(budget, 1), progress), self._gathered
+        reading, values = Reading(max(budget, 1), checked(progress)), self._gathered
         if values is None and not reading.needs_blocks(self.whole, file_format):
             values = self.values(progress=progress)
         if file_format in ANNDATA:
@@ -718,24 +715,23 @@ def _is_anndata(path: Path) -> bool:
         return False
 
 
+def nnz_of(values: Any) -> int:
+    """Return how many elements are stored of CSR, or are not zero of an array."""
+    return int(values.nnz if sp.issparse(values) else np.count_nonzero(values))
+
+
+@dataclass
 class Reading:
-    """Reads a slice to be written: as a whole, or in blocks.
+    """Reads a slice to be written, in blocks."""
 
-    Parameters
-    ----------
-    block_bytes
-        How large a block may be.
-    progress
-        Called with the number of stored elements that were read since the last call.
-    """
-
-    def __init__(self, block_bytes: int, progress: Callable[[int], None] = lambda _: None) -> None:
-        self.block_bytes = block_bytes
-        self.nnz = 0
-        """The number of elements of the last slice that are stored, or not zero."""
-        self.check: Callable[[], None] = lambda: None
-        """Called before the next block is read: raises if one could not be written."""
-        self._progress = checked(progress)
+    block_bytes: int
+    """How large a block may be."""
+    progress: Callable[[int], None] = lambda _: None
+    """Called with the number of stored elements that were read since the last call."""
+    nnz: int | None = None
+    """The number of elements of the last slice that are stored, or not zero."""
+    check: Callable[[], None] = lambda: None
+    """Called before the next block is read: raises if one could not be written."""
 
     def needs_blocks(self, whole: Whole, file_format: str) -> bool:
         """Return whether a slice is to be read in blocks for a file of some format."""
@@ -744,21 +740,15 @@ class Reading:
         can_be_cut = SLICE_FORMATS[file_format].in_blocks and whole.dtype != object
         return can_be_cut and whole.shape[0] > 0 and size > self.block_bytes
 
-    def blocks(self, whole: Whole, values: Any, file_format: str) -> Iterator[tuple[Span, Any]]:
-        """Yield the rows and the values of each block; of values that were read all of them."""
-        self.nnz = 0
-        spans: Iterable[Span] = [Span(0, whole.shape[0])]
-        if values is None and whole.shape[0]:
-            figures, rows = figures_of(whole), None
-            if file_format in WIDE:  # no larger as dense ones
-                rows = max(self.block_bytes // (whole.shape[1] * figures.item_bytes), 1)
-            spans = row_spans(figures, rows, None if rows else self.block_bytes)
-        for span in spans:
+    def blocks(self, whole: Whole, file_format: str) -> Iterator[tuple[Span, Any]]:
+        """Yield the rows and the values of each block."""
+        self.nnz, figures, rows = 0, figures_of(whole), None
+        if file_format in WIDE:  # no larger as dense ones
+            rows = max(self.block_bytes // (whole.shape[1] * figures.item_bytes), 1)
+        for span in row_spans(figures, rows, None if rows else self.block_bytes):
             self.check()
-            block = values
-            if values is None:
-                block = read_whole(whole.of_rows(span), self._progress)
-            self.nnz += int(block.nnz if sp.issparse(block) else np.count_nonzero(block))
+            block = read_whole(whole.of_rows(span), self.progress)
+            self.nnz += nnz_of(block)
             yield span, block
 
 
@@ -781,14 +771,16 @@ def save_rows(
             "choose a format that has all of it in one"
         )
     with open_output(path) as file, compressed(file, path) as sink:
-        blocks = reading.blocks(whole, values, file_format)
         if file_format in ("npz", "mtx"):
-            matrix = sp.csr_array(next(blocks)[1])
+            matrix = sp.csr_array(values)
             if file_format == "npz":
                 _write_npz(rows, columns, matrix, sink)
             else:
                 _SCIPY_IO.mmwrite(sink, matrix)
         else:
+            blocks: Iterable[tuple[Span, Any]] = [(Span(0, whole.shape[0]), values)]
+            if values is None:
+                blocks = reading.blocks(whole, file_format)
             table_of = wide_table if file_format in WIDE else partial(long_table, record=record)
             tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
             first = next(tables)
@@ -861,29 +853,26 @@ def save_anndata(
     values
         Those of the slice; None to read them in blocks.
     """
-    if values is not None:
-        [_] = reading.blocks(whole, values, file_format)
-        adata = _anndata.to_anndata(whole, lambda: values, choice, record)
-    else:
-        with whole.unchanged_axes():
-            adata, main, companions = _anndata.annotated(whole, choice, record)
-            large = []
-            for companion in companions:
-                part, _ = companion_slice(whole, companion)
-                if companion.matrix.is_annotation or not reading.needs_blocks(part, file_format):
-                    _anndata.add_companion(adata, whole, companion)
-                else:
-                    large.append((part, companion.matrix))
+    with whole.unchanged_axes():
+        adata, main, companions = _anndata.annotated(whole, choice, record)
+        large = [(whole, main, reading)] if values is None else []
+        if values is not None:
+            adata.X = main.restore(values, index=None, columns=None)
+        for companion in companions:
+            part, _ = companion_slice(whole, companion)
+            if companion.matrix.is_annotation or not reading.needs_blocks(part, file_format):
+                _anndata.add_companion(adata, whole, companion)
+            else:
+                large.append((part, companion.matrix, Reading(reading.block_bytes)))
     output = output_directory(path) if file_format == ZARR else output_path(path)
     with output as prepared:
         report = write_anndata(adata, prepared, file_format=file_format)
-        if values is None:
-            with whole.unchanged_axes(), _opened(prepared, file_format) as (root, reading.check):
-                _write_matrix(root, "X", whole, main, reading)
-                for part, matrix in large:
-                    own = Reading(reading.block_bytes)
-                    own.check = reading.check
-                    _write_matrix(root.require_group(matrix.part), matrix.key, part, matrix, own)
+        if large:
+            with whole.unchanged_axes(), _opened(prepared, file_format) as (root, check):
+                for part, matrix, own in large:
+                    own.check = check
+                    group = root.require_group(matrix.part) if matrix.key else root
+                    _write_matrix(group, matrix.key or "X", part, matrix, own)
     report.warn()
 
 
@@ -921,7 +910,7 @@ def _is_written(group: Any, key: str, whole: Whole, dtype: np.dtype[Any], readin
     is_hdf5, is_sparse = not isinstance(group, zarr.Group), whole.is_sparse
     growing = {"maxshape": (None, whole.shape[1])} if is_hdf5 and not is_sparse else {}
     indptr_dtype = np.dtype(f"i{figures_of(whole).index_bytes}")  # for as many as in the end
-    for span, values in reading.blocks(whole, None, H5AD):
+    for span, values in reading.blocks(whole, H5AD):
         written = narrowed(values.data if is_sparse else values, dtype)
         if written.dtype != dtype:
             return False
