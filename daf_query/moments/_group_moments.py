@@ -98,17 +98,17 @@ class Moments:
     @property
     def mean(self) -> Doubles:
         """NaN where there are no values."""
-        return np.where(self.n > 0, self.sum / np.maximum(self.n, 1), np.nan)
+        return _ratio(self.sum, self.n)
 
     @property
     def variance(self) -> Doubles:
         """With the divisor n - 1; NaN for fewer than two values."""
-        return np.where(self.n > 1, self.squares / np.maximum(self.n - 1, 1), np.nan)
+        return _ratio(self.squares, self.n - 1)
 
     @property
     def fraction(self) -> Doubles:
         """Share of the values that are not zero; NaN where there are none."""
-        return np.where(self.n > 0, self.nonzero / np.maximum(self.n, 1), np.nan)
+        return _ratio(self.nonzero, self.n)
 
     def statistic(self, name: Statistic) -> npt.NDArray[Any]:
         """Return a statistic of each group and column, NaN where there is no value to have one of.
@@ -121,6 +121,10 @@ class Moments:
         check_choice(name, Statistic, "statistic")
         values: npt.NDArray[Any] = getattr(self, name)
         return np.where(self.n > 0, values, np.nan) if name in ("sum", "min", "max") else values
+
+
+def _ratio(values: npt.NDArray[Any], counts: Counts) -> Doubles:
+    return np.where(counts > 0, values / np.maximum(counts, 1), np.nan)
 
 
 def constant(value: float, counts: Counts) -> Moments:
@@ -144,31 +148,22 @@ def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any
     >>> segments.sum.tolist(), segments.missing.tolist(), segments.squares.tolist()
     ([4.0, 5.0], [0, 1], [2.0, 0.0])
     """
-    if values.dtype == np.bool_:
-        values = values.view(np.uint8)
     sizes = np.diff(starts, append=values.shape[-1]).astype(np.int64)
+    doubles = values.astype(np.float64)
+    is_missing = np.isnan(doubles)
+    # Those that leave out NaN take much longer.
+    limits = (np.fmin, np.fmax) if is_missing.any() else (np.minimum, np.maximum)
     with np.errstate(all="ignore"):  # infinities, and what becomes of them
-        least = np.minimum.reduceat(values, starts, axis=-1)
-        greatest = np.maximum.reduceat(values, starts, axis=-1)
-        doubles = values.astype(np.float64, copy=False)
-        missing, is_missing = np.zeros(least.shape, np.int64), None
-        if values.dtype.kind == "f" and bool(np.isnan(least).any()):
-            is_missing = np.isnan(doubles)
-            missing = _count(is_missing, starts)
-            least = np.minimum.reduceat(np.where(is_missing, np.inf, doubles), starts, axis=-1)
-            greatest = np.maximum.reduceat(np.where(is_missing, -np.inf, doubles), starts, axis=-1)
-            doubles = np.where(is_missing, 0.0, doubles)
-        n = sizes - missing
-        nonzero = n if bool(doubles.all()) else _count(doubles != 0, starts)
+        least, greatest = (each.reduceat(doubles, starts, axis=-1) for each in limits)
+        doubles[is_missing] = 0.0
+        missing = _count(is_missing, starts)
+        n, nonzero = sizes - missing, _count(doubles != 0, starts)
         sums = np.add.reduceat(doubles, starts, axis=-1)
-        deviations = doubles - np.repeat(sums / np.maximum(n, 1), sizes, axis=-1)
-        if is_missing is not None:
-            deviations[is_missing] = 0.0
-        np.multiply(deviations, deviations, out=deviations)
-        squares = np.add.reduceat(deviations, starts, axis=-1)
-    return Moments(
-        n, missing, nonzero, sums, squares, least.astype(np.float64), greatest.astype(np.float64)
-    )
+        doubles -= np.repeat(sums / np.maximum(n, 1), sizes, axis=-1)
+        doubles[is_missing] = 0.0
+        squares = np.add.reduceat(np.square(doubles, out=doubles), starts, axis=-1)
+    least, greatest = np.where(n > 0, least, np.inf), np.where(n > 0, greatest, -np.inf)
+    return Moments(n, missing, nonzero, sums, squares, least, greatest)
 
 
 def _count(mask: npt.NDArray[np.bool_], starts: npt.NDArray[np.integer[Any]]) -> Counts:
