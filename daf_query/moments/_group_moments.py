@@ -6,8 +6,8 @@ reduced by threads: their elements are sorted by group and column.
 
 numpy adds up each segment pairwise, in double precision, and squares are of the deviations from the
 mean of the segment, not of the values: a large offset costs no digits.  Sums of segments are
-compensated (Neumaier), squared deviations are merged by the formula of Chan, Golub and LeVeque;
-both keep their digits however many segments there are.
+compensated (Knuth's two-sum), squared deviations are merged by the formula of Chan, Golub and
+LeVeque; both keep their digits however many segments there are.
 """
 
 from __future__ import annotations
@@ -183,10 +183,8 @@ class Accumulator:
         before = self._moments.map(lambda each: each[keys])
         merged = before.merged(segments)
         with np.errstate(all="ignore"):
-            is_larger = np.abs(before.sum) >= np.abs(segments.sum)
-            larger = np.where(is_larger, before.sum, segments.sum)
-            smaller = np.where(is_larger, segments.sum, before.sum)
-            lost = (larger - merged.sum) + smaller
+            added = merged.sum - before.sum
+            lost = (before.sum - (merged.sum - added)) + (segments.sum - added)
         self._compensation[keys] += np.where(np.isfinite(lost), lost, 0.0)
         for name in Moments.__slots__:
             getattr(self._moments, name)[keys] = getattr(merged, name)
@@ -308,20 +306,20 @@ def _ranks(values: pa.Array, column: GroupValues) -> npt.NDArray[np.int64]:
             values = values.dictionary_decode()
         values = values.cast(PLAIN_TYPES.get(values.type, values.type))
         encoded = values.dictionary_encode()
-        places = pc.sort_indices(encoded.dictionary)
+        ranks = np.argsort(pc.sort_indices(encoded.dictionary))
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise errors.QueryError(
             f"{column.name!r} is of type {values.type}, by which rows cannot be grouped; CAST it "
             "to VARCHAR"
         ) from error
-    order = places.to_numpy()
+    count = len(encoded.dictionary)
     if categories is not None and categories.type == encoded.dictionary.type:
-        category_places = pc.index_in(encoded.dictionary, value_set=categories)
-        category_places = pc.fill_null(category_places, len(categories)).to_numpy()
-        order = order[np.argsort(category_places[order], kind="stable")]
-    codes = pc.fill_null(encoded.indices, order.size).to_numpy(zero_copy_only=False)
-    ranks: npt.NDArray[np.int64] = np.append(np.argsort(order), order.size)[codes]  # NULL is last
-    return ranks
+        places = pc.index_in(encoded.dictionary, value_set=categories)
+        places = pc.fill_null(places, len(categories)).to_numpy()
+        ranks = np.argsort(np.lexsort((ranks, places)))
+    codes = pc.fill_null(encoded.indices, count).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.int64] = np.append(ranks, count)[codes]  # NULL is last
+    return found
 
 
 _ROWS_ADVANTAGE: Final = 2

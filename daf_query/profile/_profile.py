@@ -416,9 +416,8 @@ def _scaled(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     >>> _scaled(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
     [[0.0, 0.0], [1.0, 0.0]]
     """
-    is_missing = np.isnan(values)
-    least = np.min(np.where(is_missing, np.inf, values), axis=0)
-    greatest = np.max(np.where(is_missing, -np.inf, values), axis=0)
+    least, greatest = np.fmin.reduce(values), np.fmax.reduce(values)
     with np.errstate(all="ignore"):
         between = (values - least) / (greatest - least)
-    return np.where(is_missing, np.nan, np.where(greatest > least, between, 0.0))
+    scaled: npt.NDArray[np.float64] = np.where(greatest == least, values - least, between)
+    return scaled

@@ -6,7 +6,6 @@ sparse, else dense.  A *budget* (``max_bytes=``) is how much memory the result m
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -147,9 +146,6 @@ class SliceExplanation:
         chosen = "".join(layout.by for layout in self.layouts if layout.state == "chosen")
         read = f"{readable_bytes(self.read_bytes)} to read"
         return f"  {name}: {self.rows:,} x {self.columns:,}, by {chosen}, {read}"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 def _in_requests(found: SliceExplanation) -> str:

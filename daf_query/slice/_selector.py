@@ -650,7 +650,7 @@ class AxisRows:
         VectorNotFoundError
             It names an unknown column.
         """
-        keys = (DATASET, INDEX) if self.tables.is_collection else (INDEX,)
+        keys = [DATASET, INDEX] if self.tables.is_collection else [INDEX]
         if text in self.vectors:
             text, edits = quoted_name(text), ()
         with self._join() as join:
@@ -660,9 +660,7 @@ class AxisRows:
                 f"\n) AS {VALUE} FROM {self.table} {join}",
             )
             found = self.engine.rows_of(WrappedSql.between(start, text, end, edits), "expression")
-        positions = found.column(INDEX).to_numpy().astype(np.int64)
-        if self.tables.is_collection:
-            positions = self.whole.joined(found.column(DATASET).combine_chunks(), positions)
+        positions = positions_in(self.whole, found.select(keys), "rows")
         wanted = np.arange(self.whole.length) if self.some is None else self.some
         order = np.argsort(positions, kind="stable")
         if not np.array_equal(positions[order], wanted):

@@ -364,21 +364,14 @@ def _joined(pandas: Any, parts: Sequence[tuple[Any, Positions]], length: int) ->
         series = [each.astype(dtype) for each, dtype in zip(series, dtypes, strict=True)]
     if len({"f" if dtype.kind in "iu" else dtype.kind for dtype in dtypes}) > 1:
         return "its types have none in common"
-    whole = pandas.concat(series, ignore_index=True)
-    is_there = np.flatnonzero(whole.notna())
-    count = each_once(rows).size
-    if count < rows.size:
-        values = whole.iloc[is_there].groupby(rows[is_there], observed=True)
-        if values.nunique().max() > 1:
-            return "it differs between the data sets"
-    if count < length:  # those of the other rows are missing
-        whole = whole.convert_dtypes(
+    known = pandas.concat(series, ignore_index=True).set_axis(rows).dropna()
+    if known.index.has_duplicates and known.groupby(level=0, observed=True).nunique().max() > 1:
+        return "it differs between the data sets"
+    if each_once(rows).size < length:  # those of the other rows are missing
+        known = known.convert_dtypes(
             infer_objects=False, convert_string=False, convert_floating=False
         )
-    distinct, found = np.unique(rows[is_there], return_index=True)
-    places = np.full(length, -1, np.int64)
-    places[distinct] = is_there[found]
-    return whole.array.take(places, allow_fill=True)
+    return known[~known.index.duplicated()].reindex(range(length)).array
 
 
 def joined_colors(own: Sequence[OwnFrame], frame: Frame) -> dict[str, Any]:
@@ -394,13 +387,16 @@ def joined_colors(own: Sequence[OwnFrame], frame: Frame) -> dict[str, Any]:
         column = key.removesuffix("_colors")
         if column not in frame.columns or not hasattr(frame[column], "cat"):
             continue
-        by_category: dict[Any, set[str]] = {}
-        for each in own:
-            if key in each.colors and hasattr(each.frame[column], "cat"):
-                categories = each.frame[column].cat.categories
-                for category, color in zip(categories, each.colors[key], strict=False):
-                    by_category.setdefault(category, set()).add(str(color))
-        listed = [by_category.get(category, set()) for category in frame[column].cat.categories]
-        if all(len(each) == 1 for each in listed):
-            colors[key] = np.array([next(iter(each)) for each in listed], object)
+        pairs = {
+            pair
+            for each in own
+            if key in each.colors and hasattr(each.frame[column], "cat")
+            for pair in zip(
+                each.frame[column].cat.categories, map(str, each.colors[key]), strict=False
+            )
+        }
+        categories = frame[column].cat.categories
+        found = {category: color for category, color in pairs if category in categories}
+        if len(found) == len(categories) == sum(category in found for category, _ in pairs):
+            colors[key] = np.array([found[category] for category in categories], object)
     return colors

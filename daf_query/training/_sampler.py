@@ -36,7 +36,6 @@ from daf_query.training._splits import Codes, Keys, Shares, SplitCodes
 from daf_storage import errors
 from daf_storage._lazy import ds, pc
 from daf_storage.base import check_choice, one_array
-from daf_storage.display import html_element, html_page, html_table
 from daf_storage.stores import os_errors
 
 SPLIT: Final = "split"
@@ -91,12 +90,10 @@ class Sampler:
 
         In a collection they count through, as the rows of the union table do.
         """
-        datasets = self.datasets
-        if datasets is None:
-            return self.positions
-        starts = np.cumsum([0, *self.lengths.values()])
-        indices: npt.NDArray[np.int64] = starts[datasets.indices] + self.positions
-        indices.flags.writeable = False
+        indices: npt.NDArray[np.int64] = self._column(INDEX).to_numpy()
+        if self.datasets is not None:
+            indices = np.cumsum([0, *self.lengths.values()])[self.datasets.indices] + indices
+            indices.flags.writeable = False
         return indices
 
     @property
@@ -121,12 +118,6 @@ class Sampler:
         return None if self.splits is None else self.splits.indices.to_numpy()
 
     @property
-    def positions(self) -> npt.NDArray[np.int64]:
-        """The 0-based position of each entry within its data set."""
-        positions: npt.NDArray[np.int64] = self._column(INDEX).to_numpy()
-        return positions
-
-    @property
     def datasets(self) -> pa.DictionaryArray | None:
         """The data set of each entry, of several as one; None of a single one."""
         return self._column(DATASET)
@@ -145,15 +136,6 @@ class Sampler:
             f"Sampler({self.axis!r}, {len(self):,} of {self.axis_length:,} entries"
             f"{': ' if sizes else ''}{sizes}{weighted})"
         )
-
-    def _repr_html_(self) -> str:
-        head = ("split", "entries", "share", "asked for")
-        rows = [
-            (name, f"{size:,}", f"{size / len(self):.2%}", f"{self.shares[name]:.2%}")
-            for name, size in self.sizes.items()
-        ]
-        table = [html_table(head, rows)] if rows else []
-        return html_page(html_element("div", repr(self)), *table)
 
     @property
     def axis_length(self) -> int:
