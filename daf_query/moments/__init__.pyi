@@ -13,7 +13,6 @@ from daf_query.moments._profile import REST as REST
 from daf_query.moments._profile import STATISTICS as STATISTICS
 from daf_query.moments._profile import Comparison as Comparison
 from daf_query.moments._profile import GroupProfile as GroupProfile
-from daf_query.moments._profile import marker_schema as marker_schema
 from daf_query.moments._profile import marker_table as marker_table
 from daf_query.moments._profile import rank_sums as rank_sums
 from daf_query.moments._profile import schema_of as schema_of

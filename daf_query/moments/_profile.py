@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import EntryAxis, Selection
 from daf_query.moments._group_moments import Counts, Doubles, Moments, Statistic
 from daf_query.scan import number_array
 from daf_storage import errors
@@ -40,23 +39,18 @@ STATISTICS: Final[tuple[str, ...]] = (*COUNTS, *NUMBERS)
 class GroupProfile:
     """What a profile consists of."""
 
-    axes: tuple[EntryAxis, EntryAxis]
+    axis_names: tuple[str, str]
     """That of the rows, and that of the columns."""
     name: str
     """The name of the matrix."""
-    columns: Selection
-    """The selected columns."""
+    entries: pa.DictionaryArray
+    """The entry of each selected column."""
     groups: Mapping[str, pa.Array]
     """The value of each group, by the names of the group columns."""
     sizes: Counts
     """Number of rows of each group."""
     moments: Moments
     """The numbers, of shape ``(groups, columns)``."""
-
-    @property
-    def axis_names(self) -> tuple[str, str]:
-        """The names of both axes."""
-        return self.axes[0].axis, self.axes[1].axis
 
     def has_counts(self) -> bool:
         """Return whether all sums and maxima are whole numbers, as those of logarithms are not."""
@@ -76,9 +70,9 @@ class GroupProfile:
 
     def to_table(self) -> pa.Table:
         """Return a row for each group and column; the moments are not copied."""
-        moments, n_groups, n_columns = self.moments, self.sizes.size, self.columns.size
+        moments, n_groups, n_columns = self.moments, self.sizes.size, len(self.entries)
         counts = np.repeat(self.sizes, n_columns), moments.missing, moments.nonzero
-        schema = schema_of(self.groups, self.axes[1].axis)
+        schema = schema_of(self.groups, self.axis_names[1])
         numbers = [*counts, *map(moments.statistic, NUMBERS)]
         codes = np.repeat(np.arange(n_groups), n_columns)
         return self.rows(codes, np.tile(np.arange(n_columns), n_groups), numbers, schema)
@@ -87,11 +81,8 @@ class GroupProfile:
         self, groups: AnyArray, columns: AnyArray, numbers: Sequence[AnyArray], schema: pa.Schema
     ) -> pa.Table:
         """Return a table of numbers that some groups and columns have, each by its place."""
-        unique, places = np.unique(self.columns.positions, return_inverse=True)
-        entries = pa.array(places.reshape(-1).astype(np.int32)[columns])
-        names = self.axes[1].entries_at(unique)
         arrays = [values.take(pa.array(groups)) for values in self.groups.values()]
-        arrays += [pa.DictionaryArray.from_arrays(entries, names)]
+        arrays += [self.entries.take(pa.array(columns))]
         for values, field in zip(numbers, list(schema)[len(arrays) :], strict=True):
             is_whole = pa.types.is_integer(field.type)
             arrays.append((pa.array if is_whole else number_array)(values.reshape(-1)))
@@ -99,20 +90,13 @@ class GroupProfile:
 
 
 def schema_of(
-    groups: Mapping[str, pa.Array],
-    columns_axis: str,
-    counts: Sequence[str] = COUNTS,
-    numbers: Sequence[str] = NUMBERS,
+    groups: Mapping[str, pa.Array], columns_axis: str, statistics: Sequence[str] = STATISTICS
 ) -> pa.Schema:
     """Return the names and types of the columns of what is computed of groups and columns."""
-    return pa.schema(
-        [
-            *((name, values.type) for name, values in groups.items()),
-            (columns_axis, pa.dictionary(pa.int32(), pa.string())),
-            *((name, pa.int64()) for name in counts),
-            *((name, pa.float64()) for name in numbers),
-        ]
-    )
+    types = {name: values.type for name, values in groups.items()}
+    types[columns_axis] = pa.dictionary(pa.int32(), pa.string())
+    types |= {name: pa.int64() if name in COUNTS else pa.float64() for name in statistics}
+    return pa.schema(types)
 
 
 Test: TypeAlias = tuple[Doubles, Doubles]
@@ -289,10 +273,10 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
         It is none, or several.
     """
     rows = list(zip(*(values.to_pylist() for values in groups.values()), strict=True))
-    texts = {each: tuple(map(_text, rows[each])) for each in named}
+    strings = {each: tuple(map(_text, rows[each])) for each in named}
     wanted = tuple(map(_text, reference if isinstance(reference, list | tuple) else [reference]))
-    found = [each for each, text in texts.items() if text == wanted]
-    found = found or [each for each, text in texts.items() if "_".join(text) == "_".join(wanted)]
+    found = [each for each, text in strings.items() if text == wanted]
+    found = found or [each for each, text in strings.items() if "_".join(text) == "_".join(wanted)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -300,7 +284,7 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
             f"reference={reference!r} is the name of {len(found)} groups: "
             f"{', '.join(str(rows[each]) for each in found)}; pass the values of one"
         )
-    listed = sorted({"_".join(text) for text in texts.values()})
+    listed = sorted({"_".join(text) for text in strings.values()})
     raise errors.InvalidInputError(
         f"reference={reference!r} is no group; there are {errors.shown_names(listed)}, and "
         f"{REST!r} for all others{errors.nearest(str(reference), listed)}"
@@ -311,11 +295,6 @@ def _text(value: Any) -> str:
     """Return a value as text; truth values as SQL writes them, which are no numbers."""
     text = str(value)
     return text.lower() if text in ("True", "False") else text
-
-
-def marker_schema(groups: Mapping[str, pa.Array], columns_axis: str) -> pa.Schema:
-    """Return the names and types of the columns of a table of markers."""
-    return schema_of(groups, columns_axis, (), MARKER_STATISTICS)
 
 
 def welch_tests(comparisons: Sequence[Comparison]) -> list[Test]:
@@ -346,7 +325,7 @@ def marker_table(
         As `comparisons_of`.
     """
     comparisons = comparisons_of(content, reference)
-    schema = marker_schema(content.groups, content.axes[1].axis)
+    schema = schema_of(content.groups, content.axis_names[1], MARKER_STATISTICS)
     if not comparisons:
         return schema.empty_table()
     found: list[tuple[AnyArray, ...]] = []

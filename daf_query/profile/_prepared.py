@@ -89,9 +89,9 @@ class PreparedProfile:
                     there = np.flatnonzero(sizes)
                     filled = constant(self.fill, np.repeat(sizes[there], lacks.size))
                     accumulator.merge(keys[np.ix_(there, lacks)].reshape(-1), filled)
-        moments, columns = accumulator.moments(*shape), whole.selections[1]
-        groups, sizes = self.groups.columns, rows.sizes()
-        return GroupProfile(whole.axes, whole.name, columns, groups, sizes, moments)
+            entries = whole.axes[1].entries_at(whole.selections[1].positions).dictionary_encode()
+        moments, groups = accumulator.moments(*shape), self.groups.columns
+        return GroupProfile(whole.axis_names, whole.name, entries, groups, rows.sizes(), moments)
 
 
 @dataclass(frozen=True, slots=True)

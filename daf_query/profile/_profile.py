@@ -25,7 +25,7 @@ from daf_query.plot import (
     write_labels,
     write_names,
 )
-from daf_query.slice import axis_table, with_used_categories
+from daf_query.slice import Whole, axis_table, with_used_categories
 from daf_query.sql import Engine, TableResult, pandas_frame, rows_page
 from daf_storage import ShowProgress, errors
 from daf_storage.anndata import write_anndata
@@ -68,15 +68,18 @@ class Profile(TableResult):
      {'type': 'T', 'count': 2, 'mean': 2.0, 'nonzero': 1}]
     """
 
-    def __init__(self, engine: Engine, content: GroupProfile, requested: Mapping[str, Any]) -> None:
+    def __init__(
+        self, engine: Engine, whole: Whole, content: GroupProfile, requested: Mapping[str, Any]
+    ) -> None:
         title = f"the profile of {content.name!r} over {' x '.join(content.axis_names)}"
         super().__init__(engine, content.to_table(), title, requested)
+        self._whole = whole
         self.content = content
         """The groups, the columns and the numbers as arrays."""
 
     def _page(self, rows: pa.Table) -> str:
         content = self.content
-        groups, columns = content.sizes.size, content.columns.positions.size
+        groups, columns = content.sizes.size, len(content.entries)
         title = (
             f"profile of {content.name} over {' x '.join(content.axis_names)}: "
             f"{groups:,} groups x {columns:,} {content.axis_names[1]}"
@@ -99,15 +102,9 @@ class Profile(TableResult):
         return self.content.moments.statistic(statistic)
 
     @property
-    def column_entries(self) -> pa.Array:
-        """The entries of the columns axis, as they were when the profile was made."""
-        count = self.content.columns.positions.size
-        return self._table.column(self.content.axis_names[1]).slice(0, count).combine_chunks()
-
-    @property
     def plot(self) -> ProfilePlots:
         """Plots; they need the extra ``plot``."""
-        return ProfilePlots(self.content, self.column_entries.to_pylist())
+        return ProfilePlots(self.content, self.content.entries.to_pylist())
 
     def to_anndata(
         self, *, statistic: Statistic = "mean", provenance: bool | None = None
@@ -135,8 +132,9 @@ class Profile(TableResult):
         moments, groups = self.content.moments, self.content.groups
         values = moments.statistic(statistic).copy()
         self._check_columns()
-        var, uns = axis_table(self.content.axes[1], self.content.columns)
-        if not self.content.columns.is_all:
+        columns = self._whole.selections[1]
+        var, uns = axis_table(self._whole.axes[1], columns)
+        if not columns.is_all:
             var, uns = with_used_categories(var, uns)
         self._check_columns()
         layers = {name: moments.statistic(name) for name in LAYERS}
@@ -149,18 +147,17 @@ class Profile(TableResult):
 
     def _check_columns(self) -> None:
         """Refuse vectors of other entries than those that the columns had."""
-        content, axis = self.content, self.content.axes[1]
-        if isinstance(axis, AlignedAxis) or not self._table.num_rows:
+        axis, profiled = self._whole.axes[1], self.content.entries.dictionary_decode()
+        if isinstance(axis, AlignedAxis):
             return  # whoever reads the columns of several data sets compares the names
-        profiled = self.column_entries.dictionary_decode()
         try:
-            now = axis.entries_at(content.columns.positions)
+            now = axis.entries_at(self._whole.selections[1].positions)
         except pa.ArrowIndexError:  # it is shorter
             now = None
         if now != profiled:
             raise errors.InvalidInputError(
                 f"{axis.location}: the axis {axis.axis!r} was replaced or reordered since this "
-                f"profile of {content.name!r} was made; make the profile again"
+                f"profile of {self.content.name!r} was made; make the profile again"
             )
 
     def save(

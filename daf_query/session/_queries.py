@@ -745,7 +745,8 @@ class Queries(Advised):
         how = {"join": join, "fill_value": fill_value, "along": along, "max_bytes": max_bytes}
         request = self._request(schema, params, axes, name, rows, columns, by=by, **how)
         prepared, requested = profiles.prepared_profile(request)
-        return profiles.Profile(self._engine, prepared.compute(progress=progress), requested)
+        content = prepared.compute(progress=progress)
+        return profiles.Profile(self._engine, prepared.whole, content, requested)
 
     @attended
     def markers(  # noqa: PLR0913 - the choices of a profile, and of a test
@@ -1092,7 +1093,7 @@ def _markers(engine: engines.Engine, call: engines.TableCall) -> tables.Computed
     request = _request(engine, call)
     prepared, _ = profiles.prepared_profile(request, moments.MARKER_STATISTICS)
     return tables.ComputedDataset(
-        moments.marker_schema(prepared.groups.columns, request.axes[1]),
+        moments.schema_of(prepared.groups.columns, request.axes[1], moments.MARKER_STATISTICS),
         lambda: moments.marker_table(prepared.compute(progress="never"), is_log1p=True),
     )
 

@@ -546,7 +546,7 @@ def _matrix_of_groups(
     """
     names, values = stored.group_names(profile), profile.statistic(statistic)
     rows_axis, columns_axis = place.axes
-    entries = profile.column_entries.dictionary_decode()
+    entries = profile.content.entries.dictionary_decode()
     columns = daf.axis_indices(columns_axis, entries)
     rows = np.arange(len(names))
     shape = len(names), daf.axis_length(columns_axis)

@@ -369,11 +369,10 @@ def _as_arrow(selector: Any, keyword: str) -> Any:
         return selector
     if hasattr(selector, "dtype") and hasattr(selector, "to_arrow"):
         return selector.to_arrow()
-    mask = np.ma.getmaskarray(selector) if isinstance(selector, np.ma.MaskedArray) else None
     try:
         is_known = isinstance(selector, list | tuple) or hasattr(selector, "__arrow_array__")
-        values = selector if is_known else np.asarray(selector)
-        column = pa.array(getattr(selector, "array", values), mask=mask, from_pandas=True)
+        values = selector if is_known else np.asanyarray(selector)
+        column = pa.array(getattr(selector, "array", values), from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if np.ndim(selector) == 1:
             raise errors.InvalidInputError(

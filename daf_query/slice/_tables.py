@@ -364,14 +364,14 @@ def _joined(pandas: Any, parts: Sequence[tuple[Any, Positions]], length: int) ->
         series = [each.astype(dtype) for each, dtype in zip(series, dtypes, strict=True)]
     if len({"f" if dtype.kind in "iu" else dtype.kind for dtype in dtypes}) > 1:
         return "its types have none in common"
-    known = pandas.concat(series, ignore_index=True).set_axis(rows).dropna()
-    if known.index.has_duplicates and known.groupby(level=0, observed=True).nunique().max() > 1:
+    present = pandas.concat(series, ignore_index=True).set_axis(rows).dropna()
+    if present.index.has_duplicates and present.groupby(level=0, observed=True).nunique().max() > 1:
         return "it differs between the data sets"
     if each_once(rows).size < length:  # those of the other rows are missing
-        known = known.convert_dtypes(
+        present = present.convert_dtypes(
             infer_objects=False, convert_string=False, convert_floating=False
         )
-    return known[~known.index.duplicated()].reindex(range(length)).array
+    return present[~present.index.duplicated()].reindex(range(length)).array
 
 
 def joined_colors(own: Sequence[OwnFrame], frame: Frame) -> dict[str, Any]:

@@ -289,20 +289,11 @@ _WIDER: Final = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
 }
-_DDL: Final = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.date32(): "DATE",
-    pa.timestamp("us"): "TIMESTAMP_NTZ",
-    pa.decimal128(20, 0): "DECIMAL(20,0)",
-}
+_KEPT: Final = (
+    *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    *(pa.string(), pa.binary(), pa.date32(), pa.timestamp("us"), pa.decimal128(20, 0)),
+)
+"""The types that Spark has, too."""
 
 
 def spark_type(arrow_type: pa.DataType) -> pa.DataType | None:
@@ -315,22 +306,13 @@ def spark_type(arrow_type: pa.DataType) -> pa.DataType | None:
         return spark_type(arrow_type.value_type)
     if pa.types.is_timestamp(arrow_type) and arrow_type.tz is None:
         return pa.timestamp("us")
-    return arrow_type if arrow_type in _DDL else _WIDER.get(arrow_type)
+    return arrow_type if arrow_type in _KEPT else _WIDER.get(arrow_type)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """Return the columns of a schema that Spark can have, in its types; any of them may be NULL."""
     types = {field.name: spark_type(field.type) for field in schema}
     return pa.schema([(name, each) for name, each in types.items() if each is not None])
-
-
-def ddl_of(schema: pa.Schema) -> str:
-    """Return a schema as Spark writes it.
-
-    >>> ddl_of(pa.schema([("age", pa.int16()), ("it's `odd`", pa.string())]))
-    "`age` SMALLINT, `it's ``odd``` STRING"
-    """
-    return ", ".join(f"{backticked(field.name)} {_DDL[field.type]}" for field in schema)
 
 
 def as_spark(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -358,12 +340,13 @@ def _as_type(column: pa.Array, field: pa.Field) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise errors.UnsupportedDataError(
             f"the column {field.name!r} is {column.type}, and not all of its values are exact as "
-            f"{_DDL.get(field.type, field.type)} ({error}); leave it out: name the "
+            f"{field.type} ({error}); leave it out: name the "
             "others with the option 'select'"
         ) from None
 
 
 datasource = optional_import("pyspark.sql.datasource", extra="spark")
+spark_types = optional_import("pyspark.sql.pandas.types", extra="spark")
 _DataSource: Any = datasource.DataSource
 _DataSourceReader: Any = datasource.DataSourceReader
 
@@ -382,9 +365,10 @@ class DafDataSource(_DataSource):
         """Return the name of the format: ``daf``."""
         return "daf"
 
-    def schema(self) -> str:
+    def schema(self) -> Any:
         """Return the columns in the types of Spark."""
-        return ddl_of(spark_schema(stored_columns(ReadOptions.of(self.options))))
+        found = spark_schema(stored_columns(ReadOptions.of(self.options)))
+        return spark_types.from_arrow_schema(found)
 
     def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""

@@ -14,7 +14,7 @@ from daf_query import connect
 from daf_query.distributed import SOURCES
 from daf_query.scan import Compare
 from daf_query.spark import DafDataSource
-from daf_query.spark._query import ReadOptions, as_spark, ddl_of, filter_text, spark_schema
+from daf_query.spark._query import ReadOptions, as_spark, filter_text, spark_schema
 from daf_storage import errors
 from tests.support import create, data_set, recorded_reads
 
@@ -40,15 +40,20 @@ def source(path: str, **options: str) -> Any:
     return DafDataSource({"path": path, "table": "cell", **options})
 
 
+def schema_of(found: Any) -> str:
+    """Return the columns of a data source as Spark writes them."""
+    return ", ".join(f"`{f.name}` {f.dataType.simpleString().upper()}" for f in found.schema())
+
+
 def test_the_schema_is_in_the_types_of_spark(path: str) -> None:
     """Unsigned integers are wider; columns and genes are chosen by options."""
-    assert source(path).schema() == "`name` STRING, `index` BIGINT, `score` FLOAT, `time` BIGINT"
+    assert schema_of(source(path)) == "`name` STRING, `index` BIGINT, `score` FLOAT, `time` BIGINT"
     genes = source(path, matrix_columns="X['CD8A'], X['CST3'] AS cst3", select="cst3, name")
-    assert genes.schema() == "`cst3` FLOAT, `name` STRING"
-    everything = source(path, matrix_columns="X['CD8A']").schema()
+    assert schema_of(genes) == "`cst3` FLOAT, `name` STRING"
+    everything = schema_of(source(path, matrix_columns="X['CD8A']"))
     assert everything.endswith("`time` BIGINT, `X['CD8A']` FLOAT")
     matrix = source(path, table="matrix", matrix="X", axes="cell, gene")
-    assert matrix.schema() == "`cell` STRING, `gene` STRING, `value` FLOAT"
+    assert schema_of(matrix) == "`cell` STRING, `gene` STRING, `value` FLOAT"
 
 
 def test_partitions_that_cannot_match_are_not_there(
@@ -100,9 +105,9 @@ def test_types_that_spark_lacks() -> None:
     }
     batch = pa.RecordBatch.from_pydict(arrays)
     schema = spark_schema(batch.schema)
-    assert ddl_of(schema) == (
-        "`u8` DECIMAL(20,0), `view` STRING, `code` STRING, `half` FLOAT, `time` TIMESTAMP_NTZ"
-    )
+    wide = pa.decimal128(20, 0)
+    assert schema.types == [wide, pa.string(), pa.string(), pa.float32(), pa.timestamp("us")]
+    assert schema.names == ["u8", "view", "code", "half", "time"]
     (cast,) = as_spark([batch.select(schema.names)], schema)
     assert [str(value) for value in cast.to_pylist()[0].values()] == [
         *("255", "x", "y", "0.5", "1970-01-01 00:00:00.000001"),
