@@ -217,20 +217,19 @@ def colouring_of(
         values, kind = values.cast(pa.string()), pa.string()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return _categories(values.cast(pa.string()), order, palette)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        if palette is not None:
-            raise errors.InvalidInputError(
-                "palette= has colours of categories, and color= yields numbers: choose a "
-                "colour map with cmap="
-            )
+    try:
         numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return Numbers(numbers.astype(np.float64, copy=False))
-    if pa.types.is_null(kind):
-        return Numbers(np.full(len(values), np.nan))
-    raise errors.InvalidInputError(
-        f"color= yields values of type {kind}, which are neither numbers nor categories; "
-        "cast them in the expression: CAST(... AS VARCHAR)"
-    )
+    except pa.ArrowException:
+        raise errors.InvalidInputError(
+            f"color= yields values of type {kind}, which are neither numbers nor categories; "
+            "cast them in the expression: CAST(... AS VARCHAR)"
+        ) from None
+    if palette is not None and not pa.types.is_null(kind):
+        raise errors.InvalidInputError(
+            "palette= has colours of categories, and color= yields numbers: choose a colour map "
+            "with cmap="
+        )
+    return Numbers(numbers)
 
 
 def _categories(values: pa.Array, order: pa.Array | None, palette: Palette | None) -> Categories:
