@@ -376,19 +376,16 @@ def warn_of_left_out(
     """Warn of what is left out, unless its part was chosen by the caller."""
     for (part, key), error in companions.unavailable.items():
         if dict(choice).get(part) in (None, True):
-            _warn(f"{part}[{key!r}] is left out: {error}")
+            errors.warn(f"{part}[{key!r}] is left out: {error}", AnnDataWarning)
     if left_out:
         first = left_out[0].matrix
         max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
-        _warn(
+        errors.warn(
             f"to_anndata leaves out {_sizes(left_out)}, which max_bytes={max_bytes:,} has "
             f"no room for; name what you need ({first.part}=[{first.key!r}], on the command line: "
-            f"--{first.part} {first.key}), or pass a larger max_bytes (None: no limit)"
+            f"--{first.part} {first.key}), or pass a larger max_bytes (None: no limit)",
+            AnnDataWarning,
         )
-
-
-def _warn(text: str) -> None:
-    errors.warn(text, AnnDataWarning)
 
 
 def _sizes(companions: Iterable[Companion]) -> str:
