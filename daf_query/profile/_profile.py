@@ -104,7 +104,7 @@ class Profile(TableResult):
     @property
     def plot(self) -> ProfilePlots:
         """Plots; they need the extra ``plot``."""
-        return ProfilePlots(self.content, self.content.entries.to_pylist())
+        return ProfilePlots(self.content)
 
     def to_anndata(
         self, *, statistic: Statistic = "mean", provenance: bool | None = None
@@ -207,8 +207,6 @@ class ProfilePlots:
 
     content: GroupProfile
     """The groups, the columns and the numbers."""
-    entries: Sequence[str]
-    """The entries of the columns."""
 
     def dotplot(
         self,
@@ -250,12 +248,12 @@ class ProfilePlots:
             matplotlib is not installed; the message says what to install.
         """
         check_cmap(cmap)
-        chosen = self._places(columns)
+        names, chosen = self._chosen(columns)
         means, suffix = self._scaled("mean", chosen, scale)
         fractions = self.content.moments.statistic("fraction")[:, chosen]
         legend = None
         if ax is None:
-            width, height = self._inches(chosen, least=7)
+            width, height = self._inches(names, least=7)
             ax, legend = axes_with_legend(
                 inches=(width + _LEGEND_INCHES, height), widths=(width, _LEGEND_INCHES)
             )
@@ -263,7 +261,7 @@ class ProfilePlots:
         areas = np.nan_to_num(fractions).ravel() * _LARGEST
         style = {"cmap": cmap, "edgecolors": "0.6", "linewidths": 0.4}
         dots = ax.scatter(x.ravel(), y.ravel(), s=areas, c=means.ravel(), **style)
-        self._name(ax, chosen)
+        self._name(ax, names)
         ax.set_xlim(-0.7, means.shape[1] - 0.3)
         ax.set_ylim(means.shape[0] - 0.3, -0.7)
         if legend is not None:
@@ -322,50 +320,47 @@ class ProfilePlots:
         [[2.0, 3.0], [2.0, 3.0]]
         """
         check_cmap(cmap)
-        chosen = self._places(columns)
+        names, chosen = self._chosen(columns)
         values, suffix = self._scaled(statistic, chosen, scale)
-        width, height = self._inches(chosen, least=5)
+        width, height = self._inches(names, least=5)
         ax = axes_for(ax, inches=(width + 1, height))
         picture = ax.imshow(values, cmap=cmap, aspect="auto", interpolation="nearest")
-        self._name(ax, chosen)
+        self._name(ax, names)
         bar = ax.figure.colorbar(picture, ax=ax, shrink=0.7)
         bar.set_label(f"{statistic}{suffix}", fontsize="small", **RAW)
         return ax
 
-    def _places(self, columns: Sequence[str] | str | None) -> list[int]:
-        """Return where the chosen entries stand among those of the profile."""
+    def _chosen(self, columns: Sequence[str] | str | None) -> tuple[list[str], list[int]]:
+        """Return the chosen entries, and where they stand among those of the profile."""
+        rows_axis, columns_axis = self.content.axis_names
         if isinstance(columns, Mapping):
             raise errors.InvalidInputError(
-                f"columns= is a list of entries of {self._axes[1]!r}, not a dict; pass those of "
+                f"columns= is a list of entries of {columns_axis!r}, not a dict; pass those of "
                 "all its values as one list"
             )
-        place_of = {entry: place for place, entry in enumerate(self.entries)}
+        place_of = {entry: place for place, entry in enumerate(self.content.entries.to_pylist())}
         n_groups, listed = self.content.sizes.size, list(place_of if columns is None else columns)
         chosen = [columns] if isinstance(columns, str) else listed
         if not chosen or not n_groups:
-            why = f"the profile has no groups, since no {self._axes[0]} was chosen"
-            why = why if not n_groups else f"columns= names no {self._axes[1]}"
+            why = f"the profile has no groups, since no {rows_axis} was chosen"
+            why = why if not n_groups else f"columns= names no {columns_axis}"
             raise errors.InvalidInputError(f"there is nothing to draw: {why}")
         for entry in chosen:
             if not isinstance(entry, str):
                 raise errors.InvalidInputError(
-                    f"columns= is a list of entries of {self._axes[1]!r}, not of {entry!r}"
+                    f"columns= is a list of entries of {columns_axis!r}, not of {entry!r}"
                 )
             if entry not in place_of:
                 raise errors.EntryNotFoundError(
-                    f"the profile of {len(place_of):,} {self._axes[1]} has none called {entry!r}"
+                    f"the profile of {len(place_of):,} {columns_axis} has none called {entry!r}"
                     f"{errors.nearest(entry, place_of)}"
                 )
         if len(chosen) * n_groups > _MAX_DOTS:
             raise errors.InvalidInputError(
-                f"{n_groups:,} groups x {len(chosen):,} {self._axes[1]} are more than "
+                f"{n_groups:,} groups x {len(chosen):,} {columns_axis} are more than "
                 f"{_MAX_DOTS:,} dots; choose some with columns="
             )
-        return [place_of[entry] for entry in chosen]
-
-    @property
-    def _axes(self) -> tuple[str, str]:
-        return self.content.axis_names
+        return chosen, [place_of[entry] for entry in chosen]
 
     def _scaled(
         self, statistic: Statistic, chosen: Sequence[int], scale: Scale
@@ -375,21 +370,22 @@ class ProfilePlots:
         values = self.content.moments.statistic(statistic)[:, chosen].astype(np.float64)
         return (values, "") if scale == "none" else (_scaled(values), " (0 to 1)")
 
-    def _inches(self, chosen: Sequence[int], *, least: int) -> tuple[float, float]:
+    def _inches(self, names: Sequence[str], *, least: int) -> tuple[float, float]:
         """Return the size of a figure with room for names, and for so many groups at least."""
-        columns = [self.entries[place] for place in chosen]
-        width = _INCHES * (len(chosen) + 1) + names_inches(self.content.labels())
+        width = _INCHES * (len(names) + 1) + names_inches(self.content.labels())
         title = _TITLE_INCHES * len(self._title())
-        height = _INCHES * (max(self.content.sizes.size, least) + 2) + names_inches(columns)
+        height = _INCHES * (max(self.content.sizes.size, least) + 2) + names_inches(names)
         return max(width, title), height
 
-    def _name(self, ax: Any, chosen: Sequence[int]) -> None:
-        write_names(ax.xaxis, [self.entries[place] for place in chosen], rotation=90)
+    def _name(self, ax: Any, names: Sequence[str]) -> None:
+        write_names(ax.xaxis, names, rotation=90)
         write_names(ax.yaxis, self.content.labels())
         write_labels(ax, title=self._title())
 
     def _title(self) -> str:
-        return f"{self.content.name} by {', '.join(self.content.groups) or self._axes[0]}"
+        return (
+            f"{self.content.name} by {', '.join(self.content.groups) or self.content.axis_names[0]}"
+        )
 
 
 def _add_legend(legend: Any, dots: Any, title: str) -> None:

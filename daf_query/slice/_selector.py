@@ -246,8 +246,7 @@ class Chooser:
         try:
             if direct is not None:
                 return direct.to_table(), False
-            edits = python_edits(predicate)
-            wrapped, has_order = _predicate_query(tables.name, axis, predicate, edits, key)
+            wrapped, has_order = _predicate_query(tables.name, axis, predicate, key)
             return self.engine.rows_of(wrapped, "predicate"), has_order
         except errors.DafError as explained:
             message = f"{self.keyword}= on axis {axis!r}: {explained}"
@@ -505,7 +504,7 @@ def _needs(axis: EntryAxis, has: Sequence[str]) -> str:
 
 
 def _predicate_query(
-    schema: str, axis: str, predicate: str, edits: Sequence[Edit], key: tuple[str, str]
+    schema: str, axis: str, predicate: str, key: tuple[str, str]
 ) -> tuple[WrappedSql, bool]:
     """Return the query for the rows that a predicate chooses, and whether it has an order.
 
@@ -514,8 +513,6 @@ def _predicate_query(
 
     Parameters
     ----------
-    edits
-        What is written differently in the condition.
     key
         What says which rows are chosen, and what the table is ordered by.
 
@@ -523,7 +520,7 @@ def _predicate_query(
     --------
     >>> key = ('"index"', '"index"')
     >>> predicate = "age > 60 ORDER BY age LIMIT 3"
-    >>> print(_predicate_query("pbmc", "cell", predicate, (), key)[0].query)
+    >>> print(_predicate_query("pbmc", "cell", predicate, key)[0].query)
     SELECT "index" FROM "pbmc"."cell" WHERE (
     age > 60
     ) ORDER BY age
@@ -536,7 +533,10 @@ def _predicate_query(
     has_order = bool(clauses) and clauses[0].is_word("ORDER")
     starts = [*(clause.start for clause in clauses), len(predicate)]
     has_filter = bool(predicate[: starts[0]].strip())
-    parts = [Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n"), *edits]
+    parts = [
+        Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n"),
+        *python_edits(predicate),
+    ]
     if has_filter:
         parts.append(Edit(starts[0], starts[0], "\n) "))
     if clauses:  # what comes before LIMIT and OFFSET
