@@ -14,7 +14,6 @@ import pyarrow as pa
 from daf_query._formats import PROFILE_FORMATS
 from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format, format_of
-from daf_query.matrix import AlignedAxis
 from daf_query.moments import LAYERS, GroupProfile, Statistic
 from daf_query.plot import (
     RAW,
@@ -126,17 +125,15 @@ class Profile(TableResult):
         Raises
         ------
         InvalidInputError
-            The axis of the columns was replaced or reordered since the profile was made.
+            The matrix or one of its axes was replaced or reordered since the profile was made.
         """
         anndata = optional_import("anndata", extra="anndata")
         moments, groups = self.content.moments, self.content.groups
         values = moments.statistic(statistic).copy()
-        self._check_columns()
-        columns = self._whole.selections[1]
-        var, uns = axis_table(self._whole.axes[1], columns)
-        if not columns.is_all:
+        with self._whole.unchanged_axes():
+            var, uns = axis_table(self._whole, 1)
+        if not self._whole.selections[1].is_all:
             var, uns = with_used_categories(var, uns)
-        self._check_columns()
         layers = {name: moments.statistic(name) for name in LAYERS}
         obs = pandas_frame(pa.table({**groups, "count": pa.array(self.content.sizes)}))
         obs.index = self.content.labels()
@@ -144,21 +141,6 @@ class Profile(TableResult):
         if self.is_described(provenance):
             adata.uns[KEY] = as_json(self.provenance())
         return adata
-
-    def _check_columns(self) -> None:
-        """Refuse vectors of other entries than those that the columns had."""
-        axis, profiled = self._whole.axes[1], self.content.entries.dictionary_decode()
-        if isinstance(axis, AlignedAxis):
-            return  # whoever reads the columns of several data sets compares the names
-        try:
-            now = axis.entries_at(self._whole.selections[1].positions)
-        except pa.ArrowIndexError:  # it is shorter
-            now = None
-        if now != profiled:
-            raise errors.InvalidInputError(
-                f"{axis.location}: the axis {axis.axis!r} was replaced or reordered since this "
-                f"profile of {self.content.name!r} was made; make the profile again"
-            )
 
     def save(
         self,

@@ -166,7 +166,7 @@ class Part:
             raise errors.InvalidInputError(
                 f"{self.daf.location}: the matrix {self.matrix!r} or one of its axes "
                 f"{self.axes[0]!r} and {self.axes[1]!r} was replaced or reordered since this slice "
-                "of it was made; make the slice again"
+                "or profile of it was made; make it again"
             )
 
 

@@ -16,14 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, described
-from daf_query.matrix import (
-    AlignedAxis,
-    EntryAxis,
-    Positions,
-    Selection,
-    aligned_axis,
-    each_once,
-)
+from daf_query.matrix import AlignedAxis, Positions, each_once
 from daf_query.scan import number_array
 from daf_query.slice._parts import Whole
 from daf_query.table import DATASET, check_column_names, long_names
@@ -241,10 +234,7 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 
 def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table; if all of both axes is chosen, all categories remain."""
-    is_one = number == whole.aligned or not whole.is_collection
-    labels = None if is_one else labels_along(whole, number)
-    part = ("obs", "var")[number]
-    table = axis_table(whole.axes[number], whole.selections[number], labels, part)
+    table = axis_table(whole, number)
     return table if all(each.is_all for each in whole.selections) else with_used_categories(*table)
 
 
@@ -259,17 +249,10 @@ def with_used_categories(frame: Frame, colors: Mapping[str, Any]) -> tuple[Frame
     return frame, joined_colors([own], frame)
 
 
-def axis_table(
-    axis: EntryAxis, selection: Selection, labels: Labels | None = None, part: str = "var"
-) -> tuple[Frame, dict[str, Any]]:
-    """Return the table of entries of one data set, or of several, and its colours.
+def axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
+    """Return the table of the rows (0) or of the columns (1), and its colours.
 
-    Parameters
-    ----------
-    labels
-        What entries that are concatenated are called, of several data sets.
-    part
-        What AnnData calls the table, for messages.
+    It is read by position, so whoever asks makes sure that axes are unchanged.
 
     Raises
     ------
@@ -281,30 +264,28 @@ def axis_table(
     AnnDataWarning
         Columns are left out, because the data sets do not agree.
     """
-    positions, leading, now = selection.positions, {}, axis
-    if isinstance(axis, AlignedAxis):
-        now = aligned_axis(axis.members, axis.axis, axis.join, location=axis.location)
-        if not now.entries.equals(axis.entries):
-            raise errors.InvalidInputError(
-                f"{axis.location}: the axis {axis.axis!r} of a data set was replaced since this "
-                "was made; make it again"
-            )
-    elif labels is None:
-        [daf] = axis.members.values()
-        return axis_frame(
-            daf, axis.axis, None if selection.is_all else positions, unreadable="warn"
-        )
+    axis, positions, leading = whole.axes[number], whole.selections[number].positions, {}
+    if not whole.is_collection:
+        [part] = whole.members
+        chosen = None if whole.selections[number].is_all else positions
+        return axis_frame(part.daf, axis.axis, chosen, unreadable="warn")
     # Without rows: the columns of all data sets.
-    parts = list(now.parts(positions)) or [
+    parts = list(axis.parts(positions)) or [
         (name, daf, positions, positions) for name, daf in axis.members.items()
     ]
     own = [
         OwnFrame(*axis_frame(daf, axis.axis, within, unreadable="warn"), places)
         for _, daf, places, within in parts
     ]
-    if labels is None:
-        index = objects_of(now.entries_at(positions))
+    if isinstance(axis, AlignedAxis):
+        index = objects_of(axis.entries_at(positions))
+        if not all(np.array_equal(each.frame.index, index[each.rows]) for each in own):
+            raise errors.InvalidInputError(
+                f"{axis.location}: the axis {axis.axis!r} of a data set was replaced since this "
+                "was made; make it again"
+            )
     else:
+        labels = labels_along(whole, number)
         labels.warn_of_repeated(axis.location)
         index = labels.unique
         pandas = optional_import("pandas", extra="anndata")
@@ -316,8 +297,8 @@ def axis_table(
     joined.index.name = names.pop() if len(names) == 1 else None
     if conflicts:
         errors.warn(
-            f"{part} lacks {', '.join(conflicts)}; ask the table {axis.axis!r} for what each data "
-            "set has",
+            f"{('obs', 'var')[number]} lacks {', '.join(conflicts)}; ask the table {axis.axis!r} "
+            "for what each data set has",
             AnnDataWarning,
         )
     return joined, joined_colors(own, joined)

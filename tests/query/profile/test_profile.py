@@ -315,5 +315,5 @@ def test_an_axis_that_was_reordered() -> None:
     with pytest.raises(errors.InvalidInputError, match="'gene' was replaced or reordered since"):
         profile.to_anndata()
     daf.add_axis("gene", ["x"], if_exists="replace")
-    with pytest.raises(errors.InvalidInputError, match="make the profile again"):
+    with pytest.raises(errors.InvalidInputError, match="profile of it was made; make it again"):
         profile.to_anndata()

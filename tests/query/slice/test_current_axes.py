@@ -13,7 +13,7 @@ from daf_query import MatrixSlice, connect
 from daf_storage import errors, open_daf
 from tests.support import data_set
 
-CHANGED = "axes 'cell' and 'gene' was replaced or reordered .* make the slice again"
+CHANGED = "axes 'cell' and 'gene' was replaced or reordered .* make it again"
 
 
 USES: dict[str, Callable[[MatrixSlice, Path], Any]] = {
