@@ -191,11 +191,8 @@ class Accumulator:
 
     def moments(self, *shape: int) -> Moments:
         """Return what was merged, of some shape."""
-        found = self._moments
-        with np.errstate(all="ignore"):
-            total = found.sum + self._compensation
-        total = np.where(np.isfinite(found.sum), total, found.sum)
-        return replace(found, sum=total).map(lambda each: each.reshape(shape))
+        total = self._moments.sum + self._compensation
+        return replace(self._moments, sum=total).map(lambda each: each.reshape(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +457,8 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
         rows, values = plan.row_numbers(ranges), plan.values(ranges)
         by_major: Any = sp.csr_array((sizes.size, n_bins + 1), dtype=values.dtype)
         by_major.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        by_major.indices, by_major.data = bin_of_minor.take(rows), _native(values)
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)  # as scipy needs it
+        by_major.indices, by_major.data = bin_of_minor.take(rows), native
         if bool(np.any(own[1:] < own[:-1])):
             order = np.argsort(own, kind="stable")
             by_major, own = by_major[order], own[order]
@@ -498,7 +496,7 @@ def _dense_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
 
     def reduce(window: SlicePlan, rows: _SortedRows, first_column: int) -> tuple[Reduced, int]:
         order, groups, starts = rows
-        values = _native(gather_dense(window))
+        values = gather_dense(window)
         by_column = values.T if layout.rows_are_major else values
         columns = np.arange(first_column, first_column + by_column.shape[0])
         keys = groups[np.newaxis, :] * n_columns + columns[:, np.newaxis]
@@ -530,8 +528,3 @@ def _sorted(codes: npt.NDArray[np.int32]) -> _SortedRows:
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     return order, codes[order][starts].astype(np.int64), starts
-
-
-def _native(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values in the byte order of the machine, which scipy needs."""
-    return values.astype(values.dtype.newbyteorder("="), copy=False)
