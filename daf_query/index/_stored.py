@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.scan import INDEX, NAME, Compare, In, Positions, Predicate, RowIndex, ZoneMap
+from daf_query.scan import INDEX, NAME, Compare, In, Or, Positions, Predicate, RowIndex, ZoneMap
 from daf_storage import (
     DafError,
     DafReader,
@@ -426,6 +426,10 @@ class StringIndex:
 
 
 def _listed(condition: Predicate) -> Sequence[str] | None:
+    """Return the strings that a condition lists, as engines write few of them: joined by OR."""
+    if isinstance(condition, Or):
+        lists = [_listed(part) for part in condition.parts]
+        return None if None in lists else [each for listed in lists for each in listed or ()]
     if isinstance(condition, Compare) and condition.operator == "==":
         return (condition.value,)
     if isinstance(condition, In) and not condition.is_negated:

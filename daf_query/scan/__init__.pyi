@@ -50,7 +50,6 @@ from daf_query.scan._predicate import describe as describe
 from daf_query.scan._predicate import evaluate as evaluate
 from daf_query.scan._predicate import field_names as field_names
 from daf_query.scan._predicate import joined as joined
-from daf_query.scan._predicate import leaves_of as leaves_of
 from daf_query.scan._predicate import may_match as may_match
 from daf_query.scan._predicate import membership as membership
 from daf_query.scan._predicate import parse as parse

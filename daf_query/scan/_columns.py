@@ -26,14 +26,14 @@ from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_arr
 from daf_query.scan._predicate import (
     ZONE_ROWS,
     Codes,
-    Comparison,
     Indexes,
     Mask,
     Positions,
+    Predicate,
     StringRowIndex,
     Values,
     ZoneMap,
-    evaluate_strings,
+    evaluate,
 )
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage._lazy import pc
@@ -324,9 +324,9 @@ class DictionaryCodes:
         """Return codes and distinct strings."""
         return pa.DictionaryArray.from_arrays(rows.of(self.codes), self.strings, safe=False)
 
-    def table(self, predicate: Comparison) -> Mask:
+    def table(self, predicate: Predicate) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
-        return evaluate_strings(predicate, self.strings)
+        return evaluate(predicate, lambda _: self.strings, len(self.strings))
 
 
 def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:

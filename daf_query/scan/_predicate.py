@@ -123,24 +123,13 @@ Comparison: TypeAlias = Compare | In | IsNull
 Predicate: TypeAlias = Comparison | Constant | Opaque | And | Or
 
 
-def leaves_of(predicate: Predicate) -> Iterator[Predicate]:
-    """Yield the parts of a predicate that are not joined of others."""
-    if isinstance(predicate, And | Or):
-        for part in predicate.parts:
-            yield from leaves_of(part)
-    else:
-        yield predicate
-
-
 def columns_of(predicate: Predicate) -> list[str]:
     """Return the columns of a predicate, in the order in which they first occur."""
-    names: dict[str, None] = {}
-    for leaf in leaves_of(predicate):
-        if isinstance(leaf, Opaque):
-            names |= dict.fromkeys(leaf.columns)
-        elif isinstance(leaf, Compare | In | IsNull):
-            names[leaf.column] = None
-    return list(names)
+    if isinstance(predicate, And | Or):
+        return list(dict.fromkeys(name for part in predicate.parts for name in columns_of(part)))
+    if isinstance(predicate, Opaque):
+        return list(predicate.columns)
+    return [] if isinstance(predicate, Constant) else [predicate.column]
 
 
 def describe(predicate: Predicate) -> str:
@@ -185,40 +174,32 @@ def conjuncts(predicate: Predicate | None) -> Sequence[Predicate]:
 
 
 def conjunction(predicates: Iterable[Predicate | None]) -> Predicate | None:
-    """Return the AND of predicates, flat, each once; ``None`` if there is none.
+    """Return the AND of predicates; ``None`` if there is none.
 
     >>> conjunction([Constant(value=True), Compare("age", ">", 4), None])
     Compare(column='age', operator='>', value=4)
     """
     given = [predicate for predicate in predicates if predicate is not None]
-    parts = dict.fromkeys(part for each in given for part in conjuncts(each))
-    return joined(And, parts) if given else None
-
-
-def flat(kind: type[And | Or], parts: Iterable[Predicate]) -> And | Or:
-    """Join predicates; the parts of one of the same kind become parts of the result."""
-    joined: list[Predicate] = []
-    for part in parts:
-        joined += part.parts if isinstance(part, kind) else [part]
-    return kind(tuple(joined))
+    return joined(And, given) if given else None
 
 
 def joined(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:
-    """Join predicates, without those that change nothing.
+    """Join predicates, flat, each once, without those that change nothing.
 
     >>> joined(And, [Constant(value=True), Compare("age", ">", 4)])
     Compare(column='age', operator='>', value=4)
     >>> joined(Or, [IsNull("age"), IsNull("age", is_negated=True)])
     Constant(value=True)
     """
-    given = flat(kind, parts).parts
-    decisive = Constant(value=kind is Or)
+    levels = (part.parts if isinstance(part, kind) else (part,) for part in parts)
+    given = dict.fromkeys(part for level in levels for part in level)
     tests = {(each.column, each.is_negated) for each in given if isinstance(each, IsNull)}
+    decisive = Constant(value=kind is Or)
     if decisive in given or len({column for column, _ in tests}) < len(tests):
         return decisive
-    needed = [each for each in given if not isinstance(each, Constant)]
+    needed = tuple(each for each in given if not isinstance(each, Constant))
     if len(needed) > 1:
-        return kind(tuple(needed))
+        return kind(needed)
     return needed[0] if needed else Constant(value=kind is And)
 
 
@@ -296,10 +277,10 @@ class Codes:
     """Unsigned integers, one per row."""
     strings: pa.Array
     """The distinct strings, sorted."""
-    table: Callable[[Comparison], Mask]
-    """Returns for which of them a predicate is true."""
+    table: Callable[[Predicate], Mask]
+    """Returns for which of them a predicate on the column is true."""
 
-    def matches(self, predicate: Comparison) -> Mask:
+    def matches(self, predicate: Predicate) -> Mask:
         """Return for which rows a predicate is true; for most, their codes are a range."""
         is_true = self.table(predicate)
         codes = self.codes.view(f"u{self.codes.itemsize}")
@@ -336,18 +317,18 @@ def evaluate(
     """
     if isinstance(predicate, Constant):
         return np.full(count, predicate.value)
-    if isinstance(predicate, And | Or):
-        parts = (evaluate(part, values, count, arrays) for part in predicate.parts)
-        return functools.reduce(and_ if isinstance(predicate, And) else or_, parts)
     if isinstance(predicate, Opaque):
         read = {name: (arrays or values)(name) for name in predicate.columns}
         return _by_arrow(predicate.expression, read, count)
-    column = values(predicate.column)
+    names = columns_of(predicate)
+    column: Any = values(names[0]) if len(names) == 1 else None
     if isinstance(column, Codes):
         return column.matches(predicate)
-    if isinstance(column, np.ndarray):
-        return _of_numbers(predicate, column)
-    return evaluate_strings(predicate, column)
+    if isinstance(predicate, And | Or):
+        parts = (evaluate(part, values, count, arrays) for part in predicate.parts)
+        return functools.reduce(and_ if isinstance(predicate, And) else or_, parts)
+    of_type = _of_numbers if isinstance(column, np.ndarray) else evaluate_strings
+    return of_type(predicate, column)
 
 
 def _by_arrow(expression: pc.Expression, arrays: Mapping[str, Any], count: int) -> Mask:
@@ -437,7 +418,7 @@ class ZoneMap:
         *,
         zone_rows: int,
         is_known: bool,
-        table: Callable[[Comparison], Mask] | None = None,
+        table: Callable[[Predicate], Mask] | None = None,
     ) -> None:
         self.low, self.high = low, high
         self._length = length
@@ -502,7 +483,7 @@ class ZoneMap:
 
     @classmethod
     def of_codes(
-        cls, codes: npt.NDArray[Any], table: Callable[[Comparison], Mask], zone_rows: int
+        cls, codes: npt.NDArray[Any], table: Callable[[Predicate], Mask], zone_rows: int
     ) -> ZoneMap:
         """Return the zone map of strings, whose bounds are dictionary codes."""
         starts = np.arange(0, len(codes), zone_rows)
@@ -726,35 +707,13 @@ class _Parser:
         if node.name in ("and_kleene", "or_kleene"):
             parts = [self._predicate(argument, negated=negated) for argument in node.arguments]
             is_conjunction = (node.name == "and_kleene") != negated
-            return joined(And, parts) if is_conjunction else joined(Or, self._listing(parts))
+            return joined(And if is_conjunction else Or, parts)
         try:
             return self._leaf(node, negated=negated)
         except _UNKNOWN:
             expression = _expression(node)
             found = ~expression if negated else expression
             return Opaque(found, _fields(_serialised(found)[0]))
-
-    def _listing(self, parts: Sequence[Predicate]) -> list[Predicate]:
-        """Return what OR joins with one list of the values that a column may be equal to.
-
-        Engines write short lists as comparisons; indexes look up a list.
-        """
-        others, listed = list[Predicate](), dict[str, list[Any]]()
-        for part in flat(Or, parts).parts:
-            if isinstance(part, In) and not part.is_negated:
-                listed.setdefault(part.column, []).extend(part.values)
-            elif isinstance(part, Compare) and part.operator == "==" and self._is_listed(part):
-                listed.setdefault(part.column, []).append(part.value)
-            else:
-                others.append(part)
-        return others + [
-            Compare(column, "==", values[0]) if len(values) == 1 else In(column, tuple(values))
-            for column, values in listed.items()
-        ]
-
-    def _is_listed(self, part: Compare) -> bool:
-        kind = self._field(part.column).type
-        return kind == pa.string() or bool(pa.types.is_integer(kind))
 
     def _leaf(self, node: Call, *, negated: bool) -> Predicate:
         if node.name in ("is_null", "is_valid"):

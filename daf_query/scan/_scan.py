@@ -36,7 +36,6 @@ from daf_query.scan._predicate import (
     Codes,
     Compare,
     Constant,
-    In,
     Mask,
     Positions,
     Predicate,
@@ -243,8 +242,9 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
         return table.rows, []
     by_column: dict[str, list[Predicate]] = {}
     for condition in conjuncts(predicate):
-        if isinstance(condition, Compare | In):
-            by_column.setdefault(condition.column, []).append(condition)
+        names = columns_of(condition)
+        if len(names) == 1:
+            by_column.setdefault(names[0], []).append(condition)
     rows, indexes = table.rows, list[str]()
     for index in table.find_indexes(list(by_column), table.cache):
         conditions = [part for name in index.columns for part in by_column[name]]

@@ -27,7 +27,6 @@ from daf_query.scan import (
     Or,
     ZoneMap,
     evaluate,
-    leaves_of,
     may_match,
     parse,
 )
@@ -52,7 +51,7 @@ SCHEMA = pa.schema(
 
 def is_known(expression: Any, schema: pa.Schema) -> bool:
     """Return whether nothing of a filter is left to Arrow."""
-    return not any(isinstance(leaf, Opaque) for leaf in leaves_of(parse(expression, schema)))
+    return "Opaque(" not in repr(parse(expression, schema))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,10 @@ def is_known(expression: Any, schema: pa.Schema) -> bool:
         (pc.scalar(pa.scalar(None, pa.bool_())), Constant(value=False)),
         (~((pc.field("i") == 4) | pa.scalar(None, pa.bool_())), Constant(value=False)),
         ((pc.field("i") == 4) | pa.scalar(None, pa.bool_()), Compare("i", "==", 4)),
-        ((pc.field("i") == 4) | (pc.field("i") == 5), In("i", (4, 5))),
+        (
+            (pc.field("i") == 4) | (pc.field("i") == 5),
+            Or((Compare("i", "==", 4), Compare("i", "==", 5))),
+        ),
     ],
 )
 def test_what_a_filter_says(expression: Any, expected: Any) -> None:
