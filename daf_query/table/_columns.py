@@ -8,11 +8,11 @@
    A vector may have been replaced since the import: where its values are not what was recorded,
    the column is read as it is stored from then on.
 3. *Categories*: strings as an Arrow dictionary, its categories in the noted order.
-4. *Wide*: integers of few bits as Int64, in which arithmetic is exact.
-5. *Shown*: the name and the type that the column has in a union with other data sets.
+4. *Shown*: numbers in another type: integers of few bits as Int64, in which arithmetic is exact,
+   and whatever a union with other data sets has; with the name that the column has there.
 
 Missing values are those of the stored column; no stage adds or fills any.  Predicates are evaluated
-on what is stored, but for recorded types and those of unions.
+on what is stored, but for recorded types and for floats that are shown in another type.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ from daf_query.scan import (
     VectorColumn,
     ZoneMap,
     arrow_type,
-    cast_to,
     numpy_type,
     plain_array,
 )
@@ -141,26 +140,19 @@ class TableColumn:
     """The type that an import recorded of a vector, if it is stored in another."""
     categorical: RecordedType | None = None
     """What its dictionary has, if it is shown as one."""
-    wide: pa.DataType | None = None
-    """The type of more bits that its integers have, if they have another."""
     shown: pa.Field | None = None
-    """Its name, type and whether it can be null in a union; None if it is in none."""
-
-    @classmethod
-    def of(cls, column: Column) -> TableColumn:
-        """Return a column to which stages can be added."""
-        return column if isinstance(column, cls) and column.shown is None else cls(column)
+    """Its name, its type and whether it can be null; None if they are those of what is stored."""
 
     @cached_property
     def own_field(self) -> pa.Field:
-        """Its name and Arrow type in its own table."""
+        """Its name and Arrow type before it is shown in another."""
         field = self.stored.field
         if self.recorded is not None:
             field = field.with_type(self.recorded)
         if self.categorical is not None:
             shown = self.categorical
             field = _coded_field(field, shown.categories, shown.is_ordered)
-        return field if self.wide is None else field.with_type(self.wide)
+        return field
 
     @property
     def field(self) -> pa.Field:
@@ -169,13 +161,20 @@ class TableColumn:
 
     @property
     def is_converted(self) -> bool:
-        """Whether a union has its numbers in another type."""
+        """Whether its numbers are shown in another type."""
         return self.shown is not None and self.shown.type != self.own_field.type
 
     @property
     def is_compared_stored(self) -> bool:
-        """Whether predicates are evaluated on what is stored."""
-        return self.recorded is None and not self.is_converted
+        """Whether predicates are evaluated on what is stored; constants may be of another type."""
+        is_integer = bool(pa.types.is_integer(self.stored.field.type))
+        return self.recorded is None and (is_integer or not self.is_converted)
+
+    @property
+    def vector(self) -> VectorColumn | None:
+        """The vector whose values it has; None if it has others."""
+        is_changed = self.recorded is not None or self.categorical is not None
+        return self.stored if isinstance(self.stored, VectorColumn) and not is_changed else None
 
     @property
     def chunk_rows(self) -> int:
@@ -217,7 +216,6 @@ class OpenTableColumn:
         self._stored = stored
         self._column = column
         self._cache = cache
-        self._is_converted = column.is_converted
         vector = column.stored if column.recorded is not None else None
         self._vector = vector if isinstance(vector, VectorColumn) else None
         self._identity = self._vector and self._vector.identity
@@ -228,23 +226,23 @@ class OpenTableColumn:
         return self._stored.zones if self._column.is_compared_stored else None
 
     def values(self, rows: Rows) -> Values:
-        """Return values to evaluate a predicate on; of Arrow, converted ones."""
+        """Return values to evaluate a predicate on, converted unless they can be as stored."""
         if self._column.recorded is not None:
             values = _values(self._recorded(rows))
         else:
             values = self._column.reading(lambda: self._stored.values(rows))
-        if isinstance(values, pa.Array):
-            return self._shown(self._widened(values))
-        if not self._is_converted:
+        if self._column.is_compared_stored:
             return values
-        return np.asarray(values).astype(numpy_type(self._column.field.type))
+        if isinstance(values, pa.Array):
+            return self._shown(values)
+        return np.asarray(values).astype(numpy_type(self._column.field.type), copy=False)
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow; NaN as null."""
         array, shown = self._recorded(rows), self._column.categorical
         if shown is not None:
             array = encoded(array, shown.categories, shown.is_ordered)
-        return self._shown(self._widened(array))
+        return self._shown(array)
 
     def _recorded(self, rows: Rows) -> pa.Array:
         """Return what is stored, in the type that was recorded; whole spans are cached."""
@@ -272,40 +270,18 @@ class OpenTableColumn:
                 f"to read it as it is stored, {stored.type}"
             ) from error
 
-    def _widened(self, array: pa.Array) -> pa.Array:
-        if self._column.wide is None:
+    def _shown(self, array: pa.Array) -> pa.Array:
+        if not self._column.is_converted:
             return array
-        try:
-            return cast_to(array, self._column.wide)
+        kind = self._column.field.type
+        try:  # floats are rounded beyond 2^53
+            return array.cast(kind, safe=pa.types.is_integer(kind))
         except pa.ArrowInvalid:
             name = self._column.stored.field.name
             raise errors.UnsupportedDataError(
                 f"the query computes with the column {name!r}, which has values above "
                 f"9,223,372,036,854,775,807; write CAST({name} AS DECIMAL(20, 0)) there"
             ) from None
-
-    def _shown(self, array: pa.Array) -> pa.Array:
-        if not self._is_converted:
-            return array
-        return array.cast(self._column.field.type, safe=False)  # beyond 2^53 rounded
-
-
-def vector_of(column: Column | None) -> VectorColumn | None:
-    """Return the vector whose values a column has; ``None`` if it has others."""
-    if isinstance(column, TableColumn):
-        is_changed = column.recorded or column.categorical or column.wide
-        column = None if is_changed else column.stored
-    return column if isinstance(column, VectorColumn) else None
-
-
-def has_stored_values(column: Column) -> bool:
-    """Return whether a column is compared with constants as its vector is stored."""
-    return (
-        isinstance(column, TableColumn)
-        and isinstance(column.stored, VectorColumn)
-        and column.is_compared_stored
-        and column.wide is None  # constants may be none of the stored type
-    )
 
 
 IMPORTED_TYPES: Final = (pa.string(), pa.float64())
@@ -421,10 +397,12 @@ def is_of_few_bits(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind)) and kind != pa.int64()
 
 
-def wide_columns(columns: Mapping[str, Column], names: AbstractSet[str]) -> dict[str, Column]:
+def wide_columns(
+    columns: Mapping[str, TableColumn], names: AbstractSet[str]
+) -> dict[str, TableColumn]:
     """Return columns, of which those of some names that are integers of few bits are Int64."""
     return {
-        name: replace(TableColumn.of(column), wide=pa.int64())
+        name: replace(column, shown=column.field.with_type(pa.int64()))
         if name in names and is_of_few_bits(column.field.type)
         else column
         for name, column in columns.items()
@@ -473,7 +451,7 @@ class TableColumns:
     """The name of the table: an axis."""
     length: int
     """Number of rows."""
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TableColumn]
     """By name; of an axis ``name``, ``index``, then the vectors in alphabetical order."""
     problems: Mapping[str, str]
     """What cannot be read, and why."""
@@ -489,9 +467,7 @@ class TableColumns:
             return self
         problems = {name: reason for name, reason in noted.items() if reason is not None}
         columns = {
-            name: replace(column, recorded=None)
-            if name in noted and isinstance(column, TableColumn)
-            else column
+            name: replace(column, recorded=None) if name in noted else column
             for name, column in self.columns.items()
             if name not in problems
         }
@@ -506,7 +482,8 @@ class TableColumns:
 
     def indexes(self, names: Sequence[str], cache: DecodedCache) -> Sequence[RowIndex]:
         """Return the indexes of some columns, as far as they have the values that are stored."""
-        usable = [name for name in names if has_stored_values(self.columns[name])]
+        columns = ((name, self.columns[name]) for name in names)
+        usable = [name for name, each in columns if each.vector and each.is_compared_stored]
         return self.stored_indexes(usable, cache)
 
     @cached_property
@@ -522,7 +499,7 @@ def signature_of(columns: TableColumns) -> Hashable | None:
     """
     parts: list[Hashable] = []
     for name, column in columns.columns.items():
-        vector = vector_of(column)
+        vector = column.vector
         if vector is None:
             return None
         parts.append((name, vector.info.storage_type, vector.info.empty_is_missing))

@@ -64,7 +64,6 @@ from daf_query.scan import (
 )
 from daf_query.table._columns import (
     MatrixEntry,
-    TableColumn,
     TableColumns,
     is_of_few_bits,
     wide_columns,
@@ -917,8 +916,8 @@ class TableDataset(EngineTable):
             read = ReadEstimate()
             for table in self._members():
                 column = table.table_columns.columns.get(name)
-                stored = column.stored if isinstance(column, TableColumn) else column
-                estimate = getattr(stored, "estimate", None)  # vectors and entries of matrices
+                # Vectors and entries of matrices have it.
+                estimate = getattr(column and column.stored, "estimate", None)
                 if estimate is not None:
                     estimate(read)
             if read.is_remote:

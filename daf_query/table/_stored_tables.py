@@ -46,6 +46,7 @@ from daf_query.scan import (
     Column,
     IsNull,
     Mask,
+    NumberColumn,
     Once,
     OpenColumn,
     Predicate,
@@ -73,7 +74,6 @@ from daf_query.table._columns import (
     Categoricals,
     ConstantColumn,
     MatrixEntry,
-    OpenTableColumn,
     TableColumn,
     TableColumns,
     imported_column,
@@ -211,8 +211,6 @@ class MatrixColumn:
     """Which entry it is."""
     stored: StoredMatrix
     """A layout of the matrix: that of which an entry is one stored column, if there is one."""
-    shown_type: pa.DataType
-    """The Arrow type of its values, see `value_type`."""
     chunk_rows: int = 0
 
     @property
@@ -242,15 +240,10 @@ class MatrixColumn:
         return "" if self.is_by_entry else _note(self)
 
     @property
-    def stored_type(self) -> pa.DataType:
-        """The Arrow type of what is stored."""
-        return arrow_type(self.storage_type)
-
-    @property
     def field(self) -> pa.Field:
         """Its name and Arrow type; floats can be NULL, where they are NaN."""
         is_float = self.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
-        return pa.field(self.name, self.shown_type, nullable=is_float)
+        return pa.field(self.name, arrow_type(self.storage_type), nullable=is_float)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading.
@@ -267,19 +260,21 @@ class MatrixColumn:
         key = (self.daf.location, *self.axes, self.source.matrix, now.position, "entry")
         parts = CachedParts(cache, key, identity)
         if self.storage_type.is_string:
-            return StringColumn(lambda: parts.get("strings", now.read_strings))
-        column = _OpenMatrixColumn(now, parts, options)
-        if self.field.type == self.stored_type:
-            return column
-        return OpenTableColumn(column, TableColumn(self, wide=self.field.type), cache)
+            every = Selection.all(self.length)
+            return StringColumn(
+                lambda: parts.get("strings", lambda: pa.array(now.gathered(every), pa.string()))
+            )
+        return OpenMatrixColumn(now, parts, options)
 
-    def read_strings(self) -> pa.Array:
-        """Return the strings of the entry, out of those of the whole matrix."""
-        rows = np.arange(self.length)
-        places = rows + self.position * rows.size
-        if not self.is_by_entry:
-            places = rows * self.stored.info.shape[0] + self.position
-        return self.stored.dense().read_strings().take(pa.array(places))
+    def gathered(self, rows: Selection) -> npt.NDArray[Any]:
+        """Return values as slices read them."""
+        gathered = self.layouts(rows).gather()
+        dense = gathered if isinstance(gathered, np.ndarray) else gathered.toarray()
+        values: npt.NDArray[Any] = np.ascontiguousarray(dense[:, 0])
+        kind = self.storage_type
+        if values.dtype != (np.dtype(object) if kind.is_string else kind.dtype):
+            raise self.replaced()
+        return values
 
     def estimate(self, read: ReadEstimate) -> None:
         """Add what a stored column downloads, if it is on a server; `note` says it of others.
@@ -302,38 +297,25 @@ class MatrixColumn:
         )
 
 
-class _OpenMatrixColumn:
-    """An entry of a matrix of numbers that is being read."""
+class OpenMatrixColumn(NumberColumn):
+    """An entry of a matrix of numbers that is being read: all of it, unless few rows are enough."""
 
     def __init__(self, column: MatrixColumn, parts: CachedParts, options: ScanOptions) -> None:
-        self._column = column
-        self._parts = parts
-        self._divisor = options.sparse_divisor
         length, dtype, zone_rows = column.length, column.storage_type.dtype, options.zone_rows
-        self.zones: ZoneMap = parts.get(
-            ("zones", zone_rows), lambda: ZoneMap.unknown(length, dtype, zone_rows)
+        every = partial(column.gathered, Selection.all(length))
+        super().__init__(
+            lambda: lambda span: parts.get("values", every)[span.slice],
+            parts.get(("zones", zone_rows), lambda: ZoneMap.unknown(length, dtype, zone_rows)),
         )
+        self._column = column
+        self._few = length // options.sparse_divisor
+        self._peek = partial(parts.peek, "values")
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of few rows, only those are gathered."""
-        is_few = rows.offsets is not None and rows.count * self._divisor <= self._column.length
-        if is_few and self._parts.peek("values") is None:
-            return self._gathered(Selection(rows.positions))
-        every = Selection.all(self._column.length)
-        return rows.of(self._parts.get("values", lambda: self._gathered(every)))
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return numbers as Arrow, NaN as null."""
-        return number_array(self.values(rows))
-
-    def _gathered(self, rows: Selection) -> npt.NDArray[Any]:
-        """Return values as slices read them."""
-        gathered = self._column.layouts(rows).gather()
-        dense = gathered if isinstance(gathered, np.ndarray) else gathered.toarray()
-        values: npt.NDArray[Any] = np.ascontiguousarray(dense[:, 0])
-        if values.dtype != self._column.storage_type.dtype:
-            raise self._column.replaced()
-        return values
+        if rows.offsets is None or rows.count > self._few or self._peek() is not None:
+            return super().values(rows)
+        return self._column.gathered(Selection(rows.positions))
 
 
 def _is_by_entry(stored: StoredMatrix, rows_axis: str) -> bool:
@@ -358,8 +340,7 @@ def matrix_column(
     position = find_entry(daf, source.axis, source.entry, cache)
     if position is None:
         raise entry_not_found(daf, source.axis, source.entry, cache)
-    shown = value_type(daf, axes, source.matrix, stored.info.storage_type)
-    return MatrixColumn(daf, name, rows_axis, source, position, stored, shown)
+    return MatrixColumn(daf, name, rows_axis, source, position, stored)
 
 
 def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
@@ -450,11 +431,10 @@ class AxisDataset(TableDataset):
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         columns = self.table_columns.columns.values()
-        has_categoricals = any(
-            isinstance(c, TableColumn) and c.categorical is not None for c in columns
-        )
+        has_categoricals = any(each.categorical is not None for each in columns)
         categoricals = "dictionary" if has_categoricals else "string"
-        entries = {c.name: c.source for c in columns if isinstance(c, MatrixColumn)}
+        stored = (each.stored for each in columns)
+        entries = {each.name: each.source for each in stored if isinstance(each, MatrixColumn)}
         origin = self._daf.require_origin()
         return _open_axis, (origin, self.table_columns.table, categoricals, entries)
 
@@ -463,9 +443,9 @@ class AxisDataset(TableDataset):
         axis, shown = self.table_columns.table, self.table_columns.columns
         names, versions = [], []
         for name in columns:
-            column = shown.get(name)
-            if isinstance(column, MatrixColumn):
-                entry = column.source
+            stored = shown[name].stored if name in shown else None
+            if isinstance(stored, MatrixColumn):
+                entry = stored.source
                 versions.append(matrix_version(self._daf, axis, entry.axis, entry.matrix))
             else:
                 names.append(name)
@@ -476,10 +456,11 @@ class AxisDataset(TableDataset):
         """Return the same table with entries of matrices as columns, by their names."""
         self._check_free(entries)
         axis = self.table_columns.table
-        added = {
-            name: matrix_column(self._daf, axis, name, source, self.view.cache)
-            for name, source in entries.items()
-        }
+        added = {}
+        for name, source in entries.items():
+            column = matrix_column(self._daf, axis, name, source, self.view.cache)
+            kind = value_type(self._daf, column.axes, source.matrix, column.storage_type)
+            added[name] = TableColumn(column, shown=column.field.with_type(kind))
         columns = replace(self.table_columns, columns={**self.table_columns.columns, **added})
         return self._with(columns, self.view)
 
@@ -699,9 +680,7 @@ class MatrixDataset(TableDataset):
             pa.field(value, self.value_type, nullable=can_be_null),
         ]
         length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-        columns: dict[str, Column] = {
-            field.name: ConstantColumn(field, None, length) for field in fields
-        }
+        columns = {field.name: TableColumn(ConstantColumn(field, None, length)) for field in fields}
         return TableColumns(self._what, length, columns, {})
 
     @property

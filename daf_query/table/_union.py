@@ -32,7 +32,6 @@ from daf_query.table._columns import (
     TableColumn,
     TableColumns,
     signature_of,
-    vector_of,
 )
 from daf_query.table._dataset import Piece, TableDataset, TableView
 from daf_query.table._stored_tables import MatrixColumn, MatrixDataset
@@ -169,13 +168,12 @@ def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> T
     return TableColumns(f"{name}.{source.table}", source.length, columns, {}, source.stored_indexes)
 
 
-def _column_of(name: str, source: TableColumns, field: pa.Field) -> scan.Column:
-    if field.name == DATASET:
-        return ConstantColumn(field, name, source.length)
-    column = source.columns.get(field.name)
+def _column_of(name: str, source: TableColumns, field: pa.Field) -> TableColumn:
+    column = None if field.name == DATASET else source.columns.get(field.name)
     if column is None:
-        return ConstantColumn(field, None, source.length)
-    return replace(TableColumn.of(column), shown=field)
+        value = name if field.name == DATASET else None
+        return TableColumn(ConstantColumn(field, value, source.length))
+    return replace(column, shown=field)
 
 
 class Members:
@@ -289,10 +287,12 @@ def _spans(
 def _joined_columns(of: Mapping[str, TableColumns], union: TableColumns) -> TableColumns:
     names, first = list(of), next(iter(of.values()))
     length = sum(columns.length for columns in of.values())
-    joined: dict[str, scan.Column] = {
-        name: JoinedColumn(shown.field, of)
-        if name == DATASET or name in first.columns
-        else ConstantColumn(shown.field, None, length)
+    joined = {
+        name: TableColumn(
+            JoinedColumn(shown.field, of)
+            if name == DATASET or name in first.columns
+            else ConstantColumn(shown.field, None, length)
+        )
         for name, shown in union.columns.items()
     }
     return TableColumns(f"{names[0]} to {names[-1]}.{union.table}", length, joined, {})
@@ -308,7 +308,7 @@ class JoinedColumn:
     chunk_rows = 0
 
     @cached_property
-    def parts(self) -> Sequence[scan.Column]:
+    def parts(self) -> Sequence[TableColumn]:
         """That of each data set, as the union has it."""
         return [_column_of(name, columns, self.field) for name, columns in self.of.items()]
 
@@ -320,7 +320,7 @@ class JoinedColumn:
     def open(self, cache: DecodedCache, options: scan.ScanOptions) -> scan.OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
         is_fixed = self.field.name == scan.INDEX  # what is in it cannot change
-        vectors = [None if is_fixed else vector_of(column) for column in self.parts]
+        vectors = [None if is_fixed else column.vector for column in self.parts]
         identity = tuple(vector and vector.identity for vector in vectors)
         field, how = self.field, (options.zone_rows, options.max_distinct_strings)
         table, names = next(iter(self.of.values())).table, tuple(self.of)
@@ -523,12 +523,10 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
         seen.add(signature)
         schemas[member] = columns.schema
         for name, column in columns.columns.items():
-            if isinstance(column, MatrixColumn):
-                of_matrices.setdefault(name, set()).add(column.stored_type)
+            if isinstance(column.stored, MatrixColumn):
+                of_matrices.setdefault(name, set()).add(column.stored.field.type)
     fields, problems = unified(schemas, table, broken, of_matrices)
-    shown: dict[str, scan.Column] = {
-        field.name: ConstantColumn(field, None, length) for field in fields
-    }
+    shown = {field.name: TableColumn(ConstantColumn(field, None, length)) for field in fields}
     return TableColumns(table, length, shown, problems)
 
 

@@ -567,9 +567,9 @@ class ZarrTable(TableDataset):
 
     def _array(self, column: str) -> ZarrColumn:
         """Return the array of a column."""
-        found = self.table_columns.columns[column]
-        assert isinstance(found, TableColumn) and isinstance(found.stored, ZarrColumn)  # noqa: S101, PT018 - as `zarr_table` makes them
-        return found.stored
+        stored = self.table_columns.columns[column].stored
+        assert isinstance(stored, ZarrColumn)  # noqa: S101 - as `zarr_table` makes them
+        return stored
 
     def _tree(self, column: str, array: ZarrColumn) -> RTree:
         """Return the R-tree of a column after checking all of it."""
