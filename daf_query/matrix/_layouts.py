@@ -30,6 +30,7 @@ Memory: at most two times the result, and a few blocks.
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -42,7 +43,14 @@ import pyarrow as pa
 
 from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage._lazy import sp
-from daf_storage.base import ForkLock, Span, column_blocks, computed, is_remote, spans_of_length
+from daf_storage.base import (
+    Span,
+    column_blocks,
+    computed,
+    is_remote,
+    runs_of_chunks,
+    spans_of_length,
+)
 from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Ranges, StoredArray
@@ -91,13 +99,9 @@ class Selection:
         """Pickle the first position and the steps to the next ones, in few bytes."""
         if self.is_all:
             return Selection.all, (self.size,)
-        steps = np.diff(self.positions)
-        largest = int(np.abs(steps).max(initial=0))
-        packed = steps.astype(np.min_scalar_type(-largest - 1))
-        if bool((steps == 1).all()):  # neighbours, as those of a block mostly are
-            packed = packed[:0]
-        start = int(self.positions[0]) if self.size else 0
-        return _unpacked, (start, self.size, packed.dtype.str, packed.tobytes())
+        steps = np.diff(self.positions, prepend=self.positions[:1])
+        narrow = steps.astype(np.min_scalar_type(-int(np.abs(steps).max(initial=0)) - 1))
+        return _unpacked, (self.positions[:1], narrow.dtype.str, zlib.compress(narrow.tobytes()))
 
     def part(self, start: int, stop: int) -> Selection:
         """Return some of the chosen entries, by their offsets.
@@ -156,12 +160,9 @@ def each_once(positions: Positions) -> Positions:
     return positions
 
 
-def _unpacked(start: int, size: int, dtype: str, packed: bytes) -> Selection:
-    positions = np.ones(size, np.int64)
-    positions[:1] = start
-    if packed:
-        positions[1:] = np.frombuffer(packed, dtype)
-    return Selection(np.cumsum(positions, out=positions))
+def _unpacked(start: Positions, dtype: str, packed: bytes) -> Selection:
+    steps = np.frombuffer(zlib.decompress(packed), dtype)
+    return Selection(np.cumsum(steps, dtype=np.int64) + start)
 
 
 @dataclass(eq=False, slots=True)
@@ -243,23 +244,31 @@ class SlicePlan:
         _, *values = self.stored.element_arrays()
         return _taken(values[0], ranges) if values else np.ones(ranges.size, np.bool_)
 
+    @property
+    def counts(self) -> Positions:
+        """How many elements each selected major has; of a sparse matrix also of other minors."""
+        if self.stored.info.is_sparse:
+            return self.ranges()[1]
+        return np.full(self.major.size, self.minor.size)
+
+    @property
+    def step(self) -> int:
+        """At multiples of how many elements chunks end, or the majors of a dense matrix."""
+        is_sparse = self.stored.info.is_sparse
+        array = (self.stored.indices if is_sparse else self.stored.dense()).info
+        is_cut = not array.is_mappable and array.chunks != array.shape
+        step = max(array.chunks[0], 1) if is_cut else 1
+        return step if is_sparse else step * max(self.minor.size, 1)
+
     def groups(self, target: int) -> Iterator[tuple[Span, int]]:
         """Cut the selected majors into groups of about ``target`` elements, but of one at least.
 
         Yields the offsets of the majors of each group, and its number of elements; of a sparse
         matrix also of minors that are not selected.  Those of a dense one end where chunks do.
         """
-        if self.stored.info.is_sparse:
-            counts = self.ranges()[1]
-            for span in cut_at(counts, target):
-                yield span, int(counts[span.slice].sum())
-            return
-        array = self.stored.dense().info
-        height = max(target // max(self.minor.size, 1), 1)
-        if not (array.is_mappable or array.chunks == array.shape):
-            height = -(-height // max(array.chunks[0], 1)) * max(array.chunks[0], 1)
-        for span in spans_of_length(self.major.size, height):
-            yield span, span.size * self.minor.size
+        counts = self.counts
+        for span in cut_at(counts, -(-target // self.step) * self.step):
+            yield span, int(counts[span.slice].sum())
 
     def gather(self, progress: Callable[[int], None] = lambda _: None) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``.
@@ -477,26 +486,12 @@ def dense_reads(
     """
     item_bytes = array.info.storage_type.dtype.itemsize
     everything = [(Span(0, array.info.shape[1]), minor.positions)]
-    spans = everything if minor.is_all else _spans_of_chunks(minor.positions, array.info.chunks[1])
+    spans = everything if minor.is_all else runs_of_chunks(minor.positions, array.info.chunks[1])
     for span, offsets in spans:
         rows = max(_BLOCK_BYTES // max(span.size * item_bytes, 1), array.info.chunks[0], 1)
         for first in range(0, majors.size, rows):
             runs = list(_runs(majors[first : first + rows]))
             yield first, runs, None if minor.is_all else span, offsets
-
-
-def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
-    """Yield the span of each group of neighbouring chunks, and the offsets of its positions.
-
-    >>> [str(span) for span, _ in _spans_of_chunks(np.array([25, 3, 9, 18, 71]), 10)]
-    ['Span(start=3, stop=26)', 'Span(start=71, stop=72)']
-    """
-    order = np.argsort(positions, kind="stable")
-    chunks = positions[order] // chunk
-    for offsets in np.split(order, np.flatnonzero(np.diff(chunks) > 1) + 1):
-        if offsets.size:
-            first, last = int(positions[offsets[0]]), int(positions[offsets[-1]])
-            yield Span(first, last + 1), offsets
 
 
 def index_of(rows: Selection, columns: Selection) -> Any:
@@ -825,9 +820,9 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
     if arrays[0].info.storage_type.is_string:
         estimate.add_inexact(STRING_BYTES * arrays[0].info.size, requests=0)
     elif all(array.info.is_mappable for array in arrays):
-        count = plan.ranges()[1].sum() if is_sparse else plan.major.size * plan.minor.size
+        count = int(plan.counts.sum())
         for array in arrays:
-            estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
+            estimate.add_bytes(count * array.info.storage_type.dtype.itemsize)
     elif is_sparse:
         for _, ranges in blocks_of(plan):
             for array in arrays:
@@ -853,34 +848,23 @@ class Elements:
     """
 
     def __init__(self, plan: SlicePlan) -> None:
-        self._is_sparse = plan.stored.info.is_sparse
-        self._plan = plan.in_order()
-        self._lock = ForkLock()
-        self._strings: pa.Array | None = None
+        self._plan = plan = plan.in_order()
         # Not a `threading.local`.  The engine's threads have a Python state for the length of a
         # call, and what is kept in it is freed while it is being cleared.  An Arrow array whose
         # buffer is memory of numpy takes the GIL as it is freed, which before Python 3.12.4 clears
         # the same state within itself, and ends the process.
         self._last: dict[int, tuple[Span, dict[ElementPart, Any]]] = {}
-        if self._is_sparse:
-            self._starts, counts = self._plan.ranges()
-            array, step = self._plan.stored.indices.info, 1
-        else:
-            counts = np.full(plan.major.size, plan.minor.size)
-            array, step = plan.stored.dense().info, max(plan.minor.size, 1)
-        self._ends = np.cumsum(counts)
+        self._is_sparse = plan.stored.info.is_sparse
+        self._ends = np.cumsum(plan.counts)
         self.count = int(self._ends[-1]) if self._ends.size else 0
         """How many there are."""
         self.has_other_minors = self._is_sparse and not plan.minor.is_all
         """Whether some may be of minors that are not selected."""
-        is_cut = not array.is_mappable and array.chunks != array.shape
-        self.step = step * (max(array.chunks[0], 1) if is_cut else 1)
-        """At multiples of which number blocks end: where chunks do, or majors."""
 
     def spans(self, target: int) -> list[Span]:
-        """Cut the candidates into blocks of about ``target``."""
-        size = -(-target // self.step) * self.step
-        return list(spans_of_length(self.count, size))
+        """Cut the candidates into blocks of about ``target``, which end with chunks, or majors."""
+        step = self._plan.step
+        return list(spans_of_length(self.count, -(-target // step) * step))
 
     def part(self, part: ElementPart, span: Span, offsets: Positions | None) -> Any:
         """Return a part of each element of a block, or of those of some numbers within it.
@@ -894,9 +878,7 @@ class Elements:
         if part not in last[1]:
             last[1][part] = self._read(part, span)
         whole = last[1][part]
-        if offsets is None:
-            return whole
-        return whole.take(pa.array(offsets)) if isinstance(whole, pa.Array) else whole[offsets]
+        return whole if offsets is None else whole.take(offsets)
 
     def _read(self, part: ElementPart, span: Span) -> Any:
         first = int(np.searchsorted(self._ends, span.start, side="right"))
@@ -909,7 +891,8 @@ class Elements:
         if not self._is_sparse:  # a block is some whole majors
             minors = plan.minor.positions.astype(np.int32)
             return np.tile(minors, majors.size) if part == "minors" else self._dense(majors)
-        starts = self._starts[first:last].copy()
+        colptr: Any = plan.colptr
+        starts = colptr[majors]
         if starts.size:  # the first major may have begun in the block before
             starts[0] += span.start - (int(self._ends[first - 1]) if first else 0)
         ranges, base = Ranges.joined(starts, counts), plan.stored.index_base
@@ -919,12 +902,6 @@ class Elements:
         return np.subtract(rows, base, dtype=np.int32, casting="unsafe")
 
     def _dense(self, majors: Positions) -> Values:
-        """Return the values of some majors; strings are decoded all, once: they are one chunk."""
-        plan = self._plan
-        if not plan.stored.info.storage_type.is_string:
-            return gather_dense(plan.at(Selection(majors), plan.minor)).reshape(-1)
-        with self._lock:
-            if self._strings is None:
-                self._strings = plan.stored.dense().read_strings()
-        numbers = majors[:, np.newaxis] * plan.stored.info.shape[0] + plan.minor.positions
-        return self._strings.take(pa.array(numbers.reshape(-1)))
+        """Return the values of some majors, one after the other."""
+        values = gather_dense(self._plan.at(Selection(majors), self._plan.minor)).reshape(-1)
+        return pa.array(values, pa.string()) if values.dtype == object else values

@@ -79,16 +79,16 @@ class ConcatenatedAxis:
         owners, own = self.split(positions)
         keys = {_INDEX: pa.array(own)}
         if not self.is_alone:
-            keys[_DATASET] = pa.array(self.names, pa.string()).take(pa.array(owners))
+            keys[_DATASET] = pa.array(self.names, pa.string()).take(owners)
         return keys
 
     def entries_at(self, positions: Positions) -> pa.Array:
         """Return the names of the entries at some positions."""
         names, places = [pa.array([], pa.string())], [positions[:0]]
         for _, daf, mine, own in self.parts(positions):
-            names.append(daf.get_pa_vector(self.axis, _NAME).cast(pa.string()).take(pa.array(own)))
+            names.append(daf.get_pa_vector(self.axis, _NAME).cast(pa.string()).take(own))
             places.append(mine)
-        return pa.concat_arrays(names).take(pa.array(np.argsort(np.concatenate(places))))
+        return pa.concat_arrays(names).take(np.argsort(np.concatenate(places)))
 
     def parts(
         self,
@@ -172,7 +172,7 @@ class ConcatenatedAxis:
         for number, daf in enumerate(self.members.values()):
             rows = np.flatnonzero(owners == number)
             if rows.size:
-                found = daf.axis_indices(self.axis, plain.take(pa.array(rows)))
+                found = daf.axis_indices(self.axis, plain.take(rows))
                 positions[rows] = self.starts[number] + found
         return positions
 
@@ -244,7 +244,7 @@ class AlignedAxis:
 
     def entries_at(self, positions: Positions) -> pa.Array:
         """Return the names at some positions."""
-        return self.entries.take(pa.array(positions))
+        return self.entries.take(positions)
 
     def refuse_nothing_in_common(self) -> None:
         """Refuse an inner join of axes that all have entries, but none in common.

@@ -37,7 +37,15 @@ from daf_query.scan._predicate import (
 )
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage._lazy import pc
-from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings, is_remote
+from daf_storage.base import (
+    DecodedCache,
+    ForkLock,
+    Span,
+    StorageType,
+    first_strings,
+    is_remote,
+    runs_of_chunks,
+)
 from daf_storage.data import StoredVector
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import StoredArray
@@ -405,7 +413,7 @@ class StringColumn:
         strings = self._strings()
         if rows.offsets is None:
             return strings.slice(rows.span.start, rows.span.size)
-        return strings.take(pa.array(rows.positions))
+        return strings.take(rows.positions)
 
     def _few(self, rows: Rows) -> pa.Array | None:
         """Return a few strings that are read alone; None if all are known, or have to be."""
@@ -420,7 +428,7 @@ class StringColumn:
         if strings is None:
             first = self._first()
             if first is not None and (not positions.size or positions[-1] < len(first)):
-                strings = first.take(pa.array(positions))
+                strings = first.take(positions)
         is_missing = strings is not None and self._empty_is_missing
         return nulls_for_empty(strings) if is_missing else strings
 
@@ -607,26 +615,11 @@ class NumberColumn:
         whole = read(rows.span) if cached is None else cached.peek(rows.span)
         if whole is not None:
             return whole[rows.offsets]
-        runs = runs_of_chunks(rows.span, rows.offsets, self._chunk_rows)
-        parts = [read(span)[offsets] for span, offsets in runs]
+        positions = rows.positions
+        runs = runs_of_chunks(positions, self._chunk_rows)
+        parts = [read(span)[positions[which] - span.start] for span, which in runs]
         return parts[0] if len(parts) == 1 else np.concatenate([read(Span(0, 0)), *parts])
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return numbers as Arrow, NaN as null."""
         return number_array(self.values(rows))
-
-
-def runs_of_chunks(
-    span: Span, offsets: Positions, chunk_rows: int
-) -> Iterator[tuple[Span, Positions]]:
-    """Yield the spans of neighbouring chunks that have some rows of a span, and their offsets.
-
-    >>> runs = runs_of_chunks(Span(10, 40), np.array([1, 2, 25]), 5)
-    >>> [(span.start, span.stop, offsets.tolist()) for span, offsets in runs]
-    [(11, 13, [0, 1]), (35, 36, [0])]
-    """
-    chunks = (offsets + span.start) // chunk_rows
-    for run in np.split(offsets, np.flatnonzero(np.diff(chunks) > 1) + 1):
-        if run.size:
-            first = int(run[0])
-            yield Span(span.start + first, span.start + int(run[-1]) + 1), run - first

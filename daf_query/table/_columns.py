@@ -47,6 +47,7 @@ from daf_query.scan import (
     arrow_type,
     numpy_type,
     plain_array,
+    plain_type,
 )
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
@@ -418,14 +419,9 @@ class ConstantColumn:
     length: int
     chunk_rows = 0
 
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - nothing is decoded
         """Open it for reading."""
-        kind = self.field.type
-        if pa.types.is_dictionary(kind):
-            stored = replace(self, field=self.field.with_type(kind.value_type))
-            shown = RecordedType(kind.value_type, pa.array([], kind.value_type), kind.ordered)
-            return TableColumn(stored, categorical=shown).open(cache, options)
-        values = pa.array([self.value], kind)
+        values = pa.array([self.value], plain_type(self.field.type))
         zeros = np.broadcast_to(np.uint8(0), self.length)
         codes = DictionaryCodes(zeros, values, options.zone_rows)
         return StringColumn(lambda: values, codes=codes)

@@ -38,7 +38,7 @@ import zarr
 from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 
 from daf_query.index import RTree, UnfitIndexError, warn_of_index
-from daf_query.scan import OpenColumn, Rows, ScanOptions, Values, runs_of_chunks
+from daf_query.scan import OpenColumn, Rows, ScanOptions, Values
 from daf_query.table._columns import (
     GEOMETRY,
     META,
@@ -49,7 +49,14 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset
 from daf_storage import errors
-from daf_storage.base import DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8, is_remote
+from daf_storage.base import (
+    DecodedCache,
+    Span,
+    decode_vlen_bytes,
+    decode_vlen_utf8,
+    is_remote,
+    runs_of_chunks,
+)
 from daf_storage.opening import remote_directory
 from daf_storage.stores import (
     DirectoryStore,
@@ -200,17 +207,12 @@ class OpenZarrColumn:
 
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on; only their chunks are decoded."""
-        span, offsets = rows.span, rows.offsets
-        if offsets is None:
-            return self._read(span)
-        runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
-        parts = ((self._read(part), rest) for part, rest in runs)
-        return self._concatenated(
-            [
-                values[rest] if isinstance(values, np.ndarray) else values.take(pa.array(rest))
-                for values, rest in parts
-            ]
-        )
+        if rows.offsets is None:
+            return self._read(rows.span)
+        positions = rows.positions
+        runs = runs_of_chunks(positions, self._column.chunk_rows)
+        parts = [self._read(span).take(positions[which] - span.start) for span, which in runs]
+        return self._concatenated(parts)
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow, NaN and NaT as null; only their chunks are decoded."""

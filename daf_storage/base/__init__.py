@@ -36,6 +36,7 @@ from daf_storage.base._model import (
     name_problem,
     one_array,
     packing_of,
+    runs_of_chunks,
     spans_of_length,
     unique_name,
 )

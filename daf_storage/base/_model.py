@@ -154,6 +154,20 @@ def spans_of_length(count: int, length: int) -> Iterator[Span]:
         yield Span(start, min(start + length, count))
 
 
+def runs_of_chunks(positions: AnyArray, chunk: int) -> Iterator[tuple[Span, AnyArray]]:
+    """Yield the span of each run of neighbouring chunks, and which positions are in it.
+
+    >>> runs = runs_of_chunks(np.array([25, 3, 9, 18, 71]), 10)
+    >>> [(span.start, span.stop, which.tolist()) for span, which in runs]
+    [(3, 26, [1, 2, 3, 0]), (71, 72, [4])]
+    """
+    order = np.argsort(positions, kind="stable")
+    chunks = positions[order] // chunk
+    for which in np.split(order, np.flatnonzero(np.diff(chunks) > 1) + 1):
+        if which.size:
+            yield Span(int(positions[which[0]]), int(positions[which[-1]]) + 1), which
+
+
 def column_blocks(indptr: AnyArray, *, max_elements: float = 1 << 20) -> Iterator[Span]:
     """Yield runs of columns that hold at most ``max_elements`` stored elements, or one column.
 

@@ -38,14 +38,14 @@ def test_a_pickled_selection_is_the_same(positions: list[int]) -> None:
 @pytest.mark.parametrize(
     ("positions", "size"),
     [
-        (np.arange(10**6, 2 * 10**6), 0),
-        (np.arange(0, 10**5, 3), 33_333),
-        (np.array([0, 10**9]), 4),
+        (np.arange(10**6, 2 * 10**6), 1_100),
+        (np.arange(0, 10**5, 3), 0),
+        (np.array([0, 10**9]), 0),
     ],
 )
 def test_a_pickled_selection_is_small(positions: Any, size: int) -> None:
-    """A range takes nothing, rows of a predicate a byte each, few far ones as much as they need."""
-    assert len(pickle.dumps(Selection(positions))) < size + 200
+    """A range takes next to nothing, rows of a predicate less than a byte each, few far ones little."""
+    assert len(pickle.dumps(Selection(positions))) < size + 250
     assert len(pickle.dumps(Selection.all(positions.size))) < 200
 
 
