@@ -13,10 +13,10 @@ R-trees are stored as the library geo-index has them, which builds them; here th
 whole, and searched.  Everything but the items and the boxes follows from the number of items: how
 many nodes each level has, and where the children of a node begin.  So the numbers that say so are
 not looked at; that a box contains those of its children is checked, or rows would be left out.
-Layout, little-endian: magic ``0xFB``; version (high half) and type of coordinates (low half); size
-of a node, uint16; number of items, uint32; four coordinates per box, level by level, the items'
-first; then a number per box, uint16 or uint32: the item's, or four times the number of the box of
-the first child.
+Layout, little-endian: magic ``0xFB``; version (high half) and type of coordinates (low half), of
+which Float64 is known; size of a node, uint16; number of items, uint32; four coordinates per box,
+level by level, the items' first; then a number per box, uint16 or uint32: the item's, or four times
+the number of the box of the first child.
 
 Those of a data set that is read in place are built in its sidecar, of the copies there.
 """
@@ -73,9 +73,9 @@ Bounds = tuple[float, float, float, float]
 _MAGIC: Final = 0xFB
 _VERSION: Final = 3
 _HEADER: Final = struct.Struct("<BBHI")
-_COORDINATES: Final[dict[int, np.dtype[Any]]] = {7: np.dtype("<f4"), 8: np.dtype("<f8")}
+_FLOAT64: Final = 8
+_BOX_BYTES: Final = 32
 _NARROW_NODES: Final = 1 << 14
-_SIDES: Final = 4
 
 
 class UnfitIndexError(ValueError):
@@ -136,17 +136,17 @@ class RTree:
         UnfitIndexError
             The bytes are none, or one over another number of items.
         """
-        coordinates, node_size, stored_items = _header(data)
+        node_size, stored_items = _header(data)
         if stored_items != n_items:
             raise UnfitIndexError(f"it has {stored_items:,} items for {n_items:,} rows")
         levels = levels_of(n_items, node_size)
         n_boxes = sum(levels)
         number = np.dtype("<u2" if n_boxes < _NARROW_NODES else "<u4")
-        stop = _HEADER.size + n_boxes * _SIDES * coordinates.itemsize
+        stop = _HEADER.size + n_boxes * _BOX_BYTES
         needed = stop + n_boxes * number.itemsize
         if len(data) != needed:
             raise UnfitIndexError(f"it has {len(data):,} bytes, and its items need {needed:,}")
-        boxes = data[_HEADER.size : stop].view(coordinates).reshape(-1, _SIDES)
+        boxes = data[_HEADER.size : stop].view("<f8").reshape(-1, 4)
         items = data[stop:].view(number)[:n_items]
         check_items(items)
         start = 0
@@ -158,7 +158,7 @@ class RTree:
 
     def search(self, bounds: Bounds) -> Positions:
         """Return the items whose boxes overlap a box, ascending."""
-        left, bottom, right, top = self._rounded(bounds)
+        left, bottom, right, top = bounds
         start, node_size = len(self.boxes), self.node_size
         found = np.zeros(1, np.int64)
         for number, count in enumerate(reversed(self.levels)):
@@ -175,17 +175,6 @@ class RTree:
             found = below[overlaps] if number and is_few else np.flatnonzero(overlaps)
         return np.sort(self.items[found].astype(np.int64))
 
-    def _rounded(self, bounds: Bounds) -> Bounds:
-        """Return a box that is no smaller where the tree has narrower numbers than the query."""
-        if self.boxes.itemsize == np.dtype(np.float64).itemsize:
-            return bounds
-        sides = np.array(bounds, np.float64).astype(np.float32)
-        outwards = np.array([-np.inf, -np.inf, np.inf, np.inf], np.float32)
-        for _ in range(2):  # the query was rounded, and the boxes may have been
-            sides = np.nextafter(sides, outwards)
-        low_x, low_y, high_x, high_y = sides.tolist()
-        return low_x, low_y, high_x, high_y
-
 
 def levels_of(n_items: int, node_size: int) -> list[int]:
     """Return how many boxes each level has, the items' first.
@@ -201,8 +190,8 @@ def levels_of(n_items: int, node_size: int) -> list[int]:
     return levels
 
 
-def _header(data: npt.NDArray[np.uint8]) -> tuple[np.dtype[Any], int, int]:
-    """Return the type of the coordinates, the size of a node, and the number of items."""
+def _header(data: npt.NDArray[np.uint8]) -> tuple[int, int]:
+    """Return the size of a node, and the number of items."""
     if data.dtype != np.uint8 or data.ndim != 1:
         raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
     if len(data) < _HEADER.size or data[0] != _MAGIC:
@@ -211,12 +200,11 @@ def _header(data: npt.NDArray[np.uint8]) -> tuple[np.dtype[Any], int, int]:
     version = version_and_type >> 4
     if version != _VERSION:
         raise UnfitIndexError(f"it is an R-tree of version {version}, not {_VERSION}")
-    coordinates = _COORDINATES.get(version_and_type & 0xF)
-    if coordinates is None:
-        raise UnfitIndexError("it is an R-tree over other coordinates than floats")
+    if version_and_type & 0xF != _FLOAT64:
+        raise UnfitIndexError("it is an R-tree over other coordinates than Float64")
     if node_size < 2 or n_items < 1:
         raise UnfitIndexError("it is no R-tree: it has no nodes")
-    return coordinates, node_size, n_items
+    return node_size, n_items
 
 
 def check_items(items: npt.NDArray[Any]) -> None:

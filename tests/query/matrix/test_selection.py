@@ -38,8 +38,8 @@ def test_a_pickled_selection_is_the_same(positions: list[int]) -> None:
 @pytest.mark.parametrize(
     ("positions", "size"),
     [
-        (np.arange(10**6, 2 * 10**6), 1_100),
-        (np.arange(0, 10**5, 3), 0),
+        (np.arange(10**6, 2 * 10**6), 1_000),
+        (np.arange(0, 10**5, 3), 100),
         (np.array([0, 10**9]), 0),
     ],
 )
