@@ -724,9 +724,16 @@ def accelerated(
     max_bytes: int | None = None,
     progress: ShowProgress = "auto",
 ) -> SidecarStatus:
-    """Write the sidecar of a data set with indexes in it; see `daf_storage.write_sidecar`."""
-    wanted = _with_existing(daf, indexes or {})
-    columns = [(axis, name) for axis, names in wanted.items() for name in names or [NAME]]
+    """Write the sidecar of a data set with indexes in it; see `daf_storage.write_sidecar`.
+
+    It is written again, and so are the indexes that are there.
+    """
+    status = sidecar_status(daf)
+    wanted: list[tuple[str, str | None]] = []
+    for axis, names in (indexes or {}).items():
+        wanted += [(axis, None)] if names is None else [(axis, name) for name in names]
+    wanted += _pairs(() if status is None else status.indexes)
+    columns = list(dict.fromkeys((axis, name or NAME) for axis, name in wanted))
     status = write_sidecar(
         daf, matrices, columns=columns, path=path, max_bytes=max_bytes, progress=progress
     )
@@ -735,39 +742,28 @@ def accelerated(
 
 def refreshed(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
     """Make a sidecar fit its source again, with the indexes that it had."""
-    wanted = _grouped(sidecar_indexes(daf))
+    wanted = _pairs(sidecar_indexes(daf))
     return _indexed(daf, refresh_sidecar(daf, progress=progress), wanted, progress)
 
 
-def _with_existing(daf: DafReader, indexes: IndexNames) -> IndexNames:
-    """Return which indexes are wanted, and which are there: the sidecar is written again."""
-    status = sidecar_status(daf)
-    used = _grouped(() if status is None else status.indexes)
-    wanted: dict[str, Sequence[str] | None] = dict(indexes)
-    for axis, names in used.items():
-        if wanted.get(axis, ()) is not None:
-            wanted[axis] = list(dict.fromkeys([*(wanted.get(axis) or ()), *(names or ())]))
-    return wanted
-
-
-def _grouped(indexes: Iterable[str]) -> IndexNames:
-    groups: dict[str, list[str]] = {}
-    for index in indexes:
-        axis, _, name = index.partition("/")
-        groups.setdefault(axis, []).append(name)
-    return dict(groups)
+def _pairs(indexes: Iterable[str]) -> list[tuple[str, str | None]]:
+    """Return of which axis and which vector indexes are, as a sidecar lists them."""
+    return [(axis, name) for axis, _, name in (each.partition("/") for each in indexes)]
 
 
 def _indexed(
-    daf: DafReader, status: SidecarStatus, wanted: IndexNames, progress: ShowProgress
+    daf: DafReader,
+    status: SidecarStatus,
+    wanted: Sequence[tuple[str, str | None]],
+    progress: ShowProgress,
 ) -> SidecarStatus:
-    if any(names is None or names for names in wanted.values()):
+    """Build the indexes of vectors in a sidecar; without a name, those of all that need one."""
+    if wanted:
         with open_daf(status.path, "r+") as sidecar:
             assert isinstance(sidecar, DafWriter)  # noqa: S101 - that is what the mode means
-            for axis, names in wanted.items():
-                present = None if names is None else [n for n in names if _has(sidecar, axis, n)]
-                if present != []:
-                    build_index(sidecar, axis, present, progress=progress)
+            for axis, name in dict.fromkeys(wanted):
+                if name is None or _has(sidecar, axis, name):
+                    build_index(sidecar, axis, name, progress=progress)
     return sidecar_status(daf) or status
 
 

@@ -71,7 +71,7 @@ from daf_query.table._columns import (
 from daf_storage import DafError, errors
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, ForkLock, Span, optional_import
-from daf_storage.display import Markup, html_element, html_page, html_table, shortened
+from daf_storage.display import html_element, html_page, html_table, shortened
 from daf_storage.stores import ReadEstimate
 
 if TYPE_CHECKING:
@@ -173,13 +173,10 @@ class TableScanner:
             for start in range(0, batch.num_rows, self.batch_rows):
                 yield batch.slice(start, self.batch_rows)
 
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Return the batches as a stream."""
-        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows as an Arrow stream."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
+        batches = pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+        return batches.__arrow_c_stream__(requested_schema)
 
     def to_table(self) -> pa.Table:
         """Return all rows; Ctrl-C ends it between two batches, as it would not end pyarrow's."""
@@ -557,8 +554,12 @@ class TableDataset(EngineTable):
         return f"{type(self).__name__}({self.location!r}, {self.table_columns.table!r})"
 
     def _repr_html_(self) -> str:
-        cells = [(shortened(each.name), str(each.type)) for each in self.table_columns.schema]
-        return html_page(table_heading(self), html_table(("column", "type"), cells))
+        columns = self.table_columns
+        which = " before its filter" if self.is_filtered else ""
+        strong = html_element("strong", shortened(columns.table))
+        rows = html_element("div", strong, f": {columns.length:,} rows{which}, of {self.location}")
+        cells = [(shortened(each.name), str(each.type)) for each in columns.schema]
+        return html_page(rows, html_table(("column", "type"), cells))
 
     def __reduce__(self) -> Any:
         """Pickle the place, not the data; the other process opens it again."""
@@ -653,11 +654,13 @@ class TableDataset(EngineTable):
         self, read: Read, predicate: Predicate, columns: Any, batch_rows: int
     ) -> ds.Scanner:
         """Return a scanner of columns; nothing is read so far."""
-        needed = self._needed(columns, columns_of(predicate))
-        reports = self.view.reports
-        if reports is not None and (notes := self._downloads({*needed, *columns_of(predicate)})):
-            reports.append(ScanReport(self.table_columns.table, 0, notes=notes))
+        if isinstance(columns, Mapping):  # as datasets of pyarrow take them
+            raise errors.UnsupportedInputError("columns= are names, not expressions: write SQL")
         names = self.schema.names if columns is None else columns
+        needed = self._available({*names, *columns_of(predicate)})
+        reports = self.view.reports
+        if reports is not None and (notes := self._downloads(needed)):
+            reports.append(ScanReport(self.table_columns.table, 0, notes=notes))
         schema = pa.schema([self.schema.field(name) for name in names])
         return TableScanner(schema, until_interpreter_ends(read(schema)), batch_rows)
 
@@ -904,15 +907,14 @@ class TableDataset(EngineTable):
         NotFoundError
             The table lacks one of them.
         """
-        found = field_names(filter)
-        filtered = self.table_columns.columns if found is None else found  # Arrow may not tell them
-        needed = {*self._needed(columns, filtered), *filtered}
-        return [name for name in self.table_columns.columns if name in needed]
+        names, found = self.table_columns.columns.keys(), field_names(filter)
+        filtered = names if found is None else found  # Arrow may not tell them
+        return self._available({*(names if columns is None else columns), *filtered})
 
     def _downloads(self, names: Iterable[str]) -> dict[str, str]:
         """Return what columns download that are on a server, by name; metadata are read at most."""
         notes = {}
-        for name in sorted(names):
+        for name in names:
             read = ReadEstimate()
             for table in self._members():
                 column = table.table_columns.columns.get(name)
@@ -925,16 +927,12 @@ class TableDataset(EngineTable):
                 notes[name] = f"downloads {size}"
         return notes
 
-    def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
-        """Return the columns that are passed on, after checking these and others."""
+    def _available(self, names: AbstractSet[str]) -> list[str]:
+        """Return columns in the order of the schema, all of which have to be there."""
         available = self.table_columns.columns
-        if isinstance(columns, Mapping):  # as datasets of pyarrow take them
-            raise errors.UnsupportedInputError("columns= are names, not expressions: write SQL")
-        needed = set(available if columns is None else columns)
-        unknown = (needed | set(filtered)) - set(available)
-        if unknown:
+        if unknown := names - available.keys():
             raise self.column_not_found(min(unknown))
-        return [name for name in available if name in needed]
+        return [name for name in available if name in names]
 
     def column_not_found(self, name: str) -> DafError:
         """Return an error that names the columns, or why this one cannot be read."""
@@ -948,14 +946,6 @@ class TableDataset(EngineTable):
             f"{self.location}: the table {self.table_columns.table!r} has no column {name!r}; "
             f"it has {errors.choices(name, available)}"
         )
-
-
-def table_heading(table: TableDataset) -> Markup:
-    """Return the first line of the page of a table."""
-    columns = table.table_columns
-    strong = html_element("strong", shortened(columns.table))
-    which = " before its filter" if table.is_filtered else ""
-    return html_element("div", strong, f": {columns.length:,} rows{which}, of {table.location}")
 
 
 def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:

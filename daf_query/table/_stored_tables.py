@@ -80,13 +80,12 @@ from daf_query.table._columns import (
     long_names,
     value_type,
 )
-from daf_query.table._dataset import Piece, TableDataset, TableView, table_heading
+from daf_query.table._dataset import Piece, TableDataset, TableView
 from daf_storage import DafError, DafReader, MatrixInfo, Origin, VectorInfo, errors
 from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types
 from daf_storage.base import DecodedCache, Span, StorageType, is_remote
-from daf_storage.data import StoredMatrix, axis_section, matrix_version, vectors_version
-from daf_storage.display import Markup, PreviewBudget, html_element, html_page, shortened
+from daf_storage.data import StoredMatrix, matrix_version, vectors_version
 from daf_storage.stores import ReadEstimate
 
 _ENTRY_PARTS: Final = 3
@@ -420,15 +419,6 @@ class AxisDataset(TableDataset):
         self._daf = daf
         self.has_positions = INDEX in self.table_columns.columns
 
-    def _repr_html_(self) -> str:
-        """Return a page with previews of its vectors, or what is wrong in their place."""
-        heading = table_heading(self)
-        try:
-            return html_page(heading, *_previews(self._daf, self.table_columns))
-        except errors.DafError as error:
-            note = f"cannot be read: {shortened(error, 160)}"
-            return html_page(heading, html_element("div", note, class_="note"))
-
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         columns = self.table_columns.columns.values()
         has_categoricals = any(each.categorical is not None for each in columns)
@@ -467,18 +457,6 @@ class AxisDataset(TableDataset):
     def _unknown_column(self, name: str) -> DafError:
         columns = self.table_columns
         return errors.vector_not_found(self.location, columns.table, name, columns.columns)
-
-
-def _previews(daf: DafReader, columns: TableColumns) -> tuple[Markup, Markup]:
-    summary = next((axis for axis in daf.summary().axes if axis.name == columns.table), None)
-    if summary is None:
-        raise errors.axis_not_found(daf.location, columns.table, daf.axes_set())
-    names = {vector.name for vector in summary.vectors}
-    others = ", ".join(shortened(name) for name in columns.columns if name not in names)
-    return (
-        axis_section(summary, daf, PreviewBudget()),
-        html_element("div", f"also columns: {others}", class_="note"),
-    )
 
 
 def with_matrix_columns(table: TableDataset, entries: Mapping[str, Any]) -> TableDataset:
@@ -648,8 +626,6 @@ class MatrixDataset(TableDataset):
         self._what = f"matrix({rows_axis!r}, {columns_axis!r}, {name!r})"
         self._member = member
         self._info = info = self._checked_info()
-        self.stored_type = arrow_type(info.storage_type)
-        """The Arrow type in which the values are stored."""
         shown = member[1] if member else value_type(daf, self._axes, name, info.storage_type)
         self.value_type = shown
         """The type of the values."""
@@ -672,7 +648,8 @@ class MatrixDataset(TableDataset):
         info = self._info
         first, second, value = self._names
         entries = pa.dictionary(pa.int32(), pa.string())
-        can_be_null = any(map(pa.types.is_floating, (self.stored_type, self.value_type)))
+        types = arrow_type(info.storage_type), self.value_type
+        can_be_null = any(map(pa.types.is_floating, types))
         fields = [
             *([] if self._member is None else [pa.field(DATASET, pa.string(), nullable=False)]),
             pa.field(first, entries, nullable=False),

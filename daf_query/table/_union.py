@@ -34,7 +34,7 @@ from daf_query.table._columns import (
     signature_of,
 )
 from daf_query.table._dataset import Piece, TableDataset, TableView
-from daf_query.table._stored_tables import MatrixColumn, MatrixDataset
+from daf_query.table._stored_tables import MatrixDataset
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span
@@ -47,37 +47,24 @@ _SCRATCH_BYTES: Final = 1 << 16
 
 
 def unified(
-    schemas: Mapping[str, pa.Schema],
-    table: str,
-    broken: Mapping[str, str],
-    of_matrices: Mapping[str, set[pa.DataType]],
+    schemas: Mapping[str, pa.Schema], table: str, broken: Mapping[str, str]
 ) -> tuple[list[pa.Field], dict[str, str]]:
     """Return the columns of several tables as one, and why some cannot be.
 
     A column that is broken in one of them is left out of all: it is not missing there.
 
-    Parameters
-    ----------
-    of_matrices
-        The columns that are entries of matrices, and the types in which these are stored.
-
     >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
-    >>> unified({"a": first, "b": second}, "cell", {}, {})[0][1:]
+    >>> unified({"a": first, "b": second}, "cell", {})[0][1:]
     [pyarrow.Field<n: int16>]
     """
-    names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
-    first = [name for name in (scan.NAME, scan.INDEX) if name in names]
+    names = {name for schema in schemas.values() for name in schema.names} - broken.keys()
     fields = [pa.field(DATASET, pa.string(), nullable=False)]
     problems = dict(broken)
-    for name in (*first, *sorted(set(names) - {*first, *broken})):
+    for name in sorted(names, key=lambda name: (name != scan.NAME, name != scan.INDEX, name)):
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
-        types_of = {field.type for field in having.values()}
-        stored = of_matrices.get(name)
-        shared_type = (
-            common_type(types_of) if stored is None else value_type_of_all(types_of, stored)
-        )
+        shared_type = common_type({field.type for field in having.values()})
         if name == DATASET:
             problems[name] = (
                 f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
@@ -95,38 +82,19 @@ def unified(
     return fields, problems
 
 
-def value_type_of_all(shown: set[pa.DataType], stored: set[pa.DataType]) -> pa.DataType | None:
-    """Return the type of the values of a matrix of several; booleans count as 0 and 1.
-
-    Parameters
-    ----------
-    shown
-        The types in which the table of each has them; see `value_type`.
-    stored
-        Those in which they are stored.
-
-    Examples
-    --------
-    >>> value_type_of_all({pa.bool_(), pa.int64()}, {pa.bool_(), pa.int8()})
-    DataType(int64)
-    >>> value_type_of_all({pa.uint64(), pa.int64()}, {pa.uint64(), pa.uint8()})
-    DataType(uint64)
-    """
-    return common_type(_numbers(shown)) or common_type(_numbers(stored))
-
-
-def _numbers(types: set[pa.DataType]) -> set[pa.DataType]:
-    return types if len(types) == 1 else types - {pa.bool_()}
-
-
 def common_type(types: set[pa.DataType]) -> pa.DataType | None:
-    """Return the smallest type that holds all values of some; ``None`` if there is none."""
+    """Return the smallest type that holds all values of some; ``None`` if there is none.
+
+    >>> common_type({pa.bool_(), pa.int8(), pa.uint8()})  # booleans count as 0 and 1
+    DataType(int16)
+    """
     if len(types) == 1:
         return next(iter(types))
-    if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
+    numbers = types - {pa.bool_()}
+    if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in numbers):
         return None
-    common = np.result_type(*map(scan.numpy_type, types))
-    if common.kind == "f" and all(map(pa.types.is_integer, types)):  # Int64 with UInt64
+    common = np.result_type(*map(scan.numpy_type, numbers))
+    if common.kind == "f" and all(map(pa.types.is_integer, numbers)):  # Int64 with UInt64
         return None
     return pa.from_numpy_dtype(common)
 
@@ -510,7 +478,6 @@ def _with_entry(
 def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableColumns:
     """Return the columns of a union; the parts have what reads them."""
     broken: dict[str, str] = {}
-    of_matrices: dict[str, set[pa.DataType]] = {}
     schemas: dict[str, pa.Schema] = {}
     seen: set[Hashable] = set()
     length = 0
@@ -522,10 +489,7 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
             continue
         seen.add(signature)
         schemas[member] = columns.schema
-        for name, column in columns.columns.items():
-            if isinstance(column.stored, MatrixColumn):
-                of_matrices.setdefault(name, set()).add(column.stored.field.type)
-    fields, problems = unified(schemas, table, broken, of_matrices)
+    fields, problems = unified(schemas, table, broken)
     shown = {field.name: TableColumn(ConstantColumn(field, None, length)) for field in fields}
     return TableColumns(table, length, shown, problems)
 
@@ -564,11 +528,8 @@ def matrix_union(tables: Mapping[str, MatrixDataset], location: str) -> UnionDat
     {'dataset': ['monday', 'tuesday'], 'cell': ['A', 'A'], 'gene': ['CD8A', 'CD8A'], \
 'value': [1.0, 2.5]}
     """
-    matrices = tables.values()
-    title = next(iter(matrices)).table_columns.table
-    value_type = value_type_of_all(
-        {each.value_type for each in matrices}, {each.stored_type for each in matrices}
-    )
+    title = next(iter(tables.values())).table_columns.table
+    value_type = common_type({each.value_type for each in tables.values()})
     if value_type is None:
         types = ", ".join(f"{name}: {each.value_type}" for name, each in tables.items())
         raise errors.UnsupportedDataError(

@@ -149,7 +149,7 @@ def test_types_without_a_common_one() -> None:
         ("int64", "uint64", None),
         ("float32", "int8", "float"),
         ("float32", "int32", "double"),
-        ("bool", "int8", None),
+        ("bool", "int8", "int8"),
         ("str", "str", "string"),
     ],
 )
