@@ -56,7 +56,6 @@ from daf_query.scan import (
     ScanPlan,
     StringColumn,
     Values,
-    VectorColumn,
     ZoneMap,
     arrow_type,
     columns_of,
@@ -76,6 +75,7 @@ from daf_query.table._columns import (
     MatrixEntry,
     TableColumn,
     TableColumns,
+    VectorColumn,
     imported_column,
     long_names,
     value_type,
@@ -380,7 +380,7 @@ def axis_columns(
     noted = recorded_types(daf, axis, imported) if imported else {}
     for name in imported & noted.keys():
         columns[name] = imported_column(columns[name], noted[name], categoricals)
-    return TableColumns(axis, length, columns, problems, indexes.find, broken)
+    return TableColumns(axis, length, columns, problems, broken)
 
 
 class AxisDataset(TableDataset):

@@ -133,7 +133,7 @@ def _member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -
 def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> TableColumns:
     """Return the columns of one data set as a union has them; NULL where it lacks one."""
     columns = {field.name: _column_of(name, source, field) for field in fields}
-    return TableColumns(f"{name}.{source.table}", source.length, columns, {}, source.stored_indexes)
+    return TableColumns(f"{name}.{source.table}", source.length, columns, {})
 
 
 def _column_of(name: str, source: TableColumns, field: pa.Field) -> TableColumn:
