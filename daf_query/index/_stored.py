@@ -514,14 +514,12 @@ class StoredIndexes:
 
 
 def _check_strings(arrays: Arrays, length: int) -> None:
-    """Raise unless the keys ascend, and each row has one."""
+    """Raise unless each row has a key."""
     keys, rows, starts = (arrays[name] for name in ("key", "row", "start"))
     if keys.dtype != np.uint64 or starts.dtype != np.uint64 or rows.dtype.kind != "u":
         raise UnfitIndexError("its arrays have other types than those of an index of strings")
     if not len(keys) == len(rows) == length or len(starts) != -(-length // _EVERY):
         raise UnfitIndexError(f"it has not one row for each of {length:,}")
-    if np.any(keys[1:] < keys[:-1]):
-        raise UnfitIndexError("its keys do not ascend")
     check_items(rows)
 
 

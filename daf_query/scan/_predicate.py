@@ -216,24 +216,23 @@ def comparison(field: pa.Field, operator: str, value: Any) -> Predicate | None:
     Constant(value=False)
     """
     kind, name = field.type, field.name
-    if isinstance(value, bool) or pa.types.is_boolean(kind):
-        is_known = isinstance(value, bool) and pa.types.is_boolean(kind)
-        is_equality = is_known and operator in ("==", "!=")
+    is_bool = bool(pa.types.is_boolean(kind))
+    if (is_bool, kind == pa.string()) != (isinstance(value, bool), isinstance(value, str)):
+        return None
+    if is_bool:
+        is_equality = operator in ("==", "!=")
         return Compare(name, "==", value == (operator == "==")) if is_equality else None
-    if isinstance(value, str) or kind == pa.string():
-        is_known = isinstance(value, str) and kind == pa.string()
-        return Compare(name, operator, value) if is_known else None
-    near = value if math.isnan(value) else _near(kind, value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    near = value if is_nan or isinstance(value, str) else _near(kind, value)
     if near is None or near == value:
         return None if near is None else Compare(name, operator, near)
-    if math.isnan(value) or operator in ("==", "!="):
-        if operator not in (("<", "<=", "!=") if math.isnan(value) else "!="):
+    if is_nan or operator in ("==", "!="):
+        if operator not in (("<", "<=", "!=") if is_nan else "!="):
             return Constant(value=False)
         return IsNull(name, is_negated=True) if field.nullable else Constant(value=True)
-    is_below = near < value
     if operator in (">", ">="):
-        return Compare(name, ">" if is_below else ">=", near)
-    return Compare(name, "<=" if is_below else "<", near)
+        return Compare(name, ">" if near < value else ">=", near)
+    return Compare(name, "<=" if near < value else "<", near)
 
 
 def _near(kind: pa.DataType, value: float) -> float | None:
@@ -449,17 +448,13 @@ class ZoneMap:
         Raises
         ------
         ValueError
-            The bounds or counts cannot be those of a column of this length.
+            There are not as many as a column of this length has.
         """
         count = -(-length // ZONE_ROWS)
         if {len(low), len(high), len(null_counts)} != {count} or zone_rows != ZONE_ROWS:
             raise ValueError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
         zone_map = cls(low, high, length, zone_rows=zone_rows, is_known=True)
         zone_map.nulls = null_counts
-        if np.any(null_counts < 0) or np.any(null_counts > zone_map.sizes):
-            raise ValueError("it counts more nulls than rows")
-        if not np.all((low <= high) | (null_counts == zone_map.sizes)):
-            raise ValueError("its largest values are smaller than the smallest")
         return zone_map
 
     @property

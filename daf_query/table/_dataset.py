@@ -219,9 +219,9 @@ class FileRows(ds.FileSystemDataset):
         """Pickle where the files are."""
         return FileRows, self._opening
 
-    def _opened(self, schema: pa.Schema | None = None) -> ds.Dataset:
+    def _opened(self) -> ds.FileSystemDataset:
         path, file_format = self._opening
-        return ds.dataset(path, schema, format=file_format, partitioning="hive")
+        return ds.dataset(path, format=file_format, partitioning="hive")
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
         """Yield the parts of the files, of which nothing is known so far.
@@ -232,17 +232,17 @@ class FileRows(ds.FileSystemDataset):
             The file lacks a column that it had, or has one of another type.
         """
         try:
-            rows, of_now = self._opened(self.schema), self._opened()
+            rows = self._opened()
         except (OSError, pa.ArrowException):  # a scan of what there was says what is wrong
             return iter(super().get_fragments(filter))
-        before, now = ({(f.name, f.type) for f in each.schema} for each in (self, of_now))
-        is_one = of_now.files == [self._opening[0]]  # in a folder, files may lack some
+        before, now = ({(f.name, f.type) for f in each.schema} for each in (self, rows))
+        is_one = rows.files == [self._opening[0]]  # in a folder, files may lack some
         if is_one and not before <= now:
             other = ", ".join(sorted(f"{name!r} ({kind})" for name, kind in before - now))
             raise errors.InvalidInputError(
-                f"{of_now.files[0]}: it was replaced by a file without {other}; register it again"
+                f"{rows.files[0]}: it was replaced by a file without {other}; register it again"
             )
-        return iter(rows.get_fragments(filter))
+        return iter(rows.replace_schema(self.schema).get_fragments(filter))
 
 
 ROWS_PER_FRAGMENT: Final = 1 << 20

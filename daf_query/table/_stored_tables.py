@@ -170,15 +170,11 @@ def entry_names(
 
 def _note(column: MatrixColumn) -> str:
     """Return what a column costs of a matrix that is stored by the other axis only."""
-    daf, stored = column.daf, column.stored
-    info, read = stored.info, ReadEstimate()
+    daf, info = column.daf, column.stored.info
     elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-    for array in stored.element_arrays() if info.is_sparse else [stored.dense()]:
-        array.estimate([Span(0, array.info.shape[0])], read)
-    size = f", about {read.size_bytes:,} bytes in {read.requests:,} requests"
     note = (
-        f"gathered from up to {elements:,} stored elements{size if read.is_remote else ''}, since "
-        f"the matrix {info.name!r} is stored by {info.columns_axis!r} only"
+        f"gathered from up to {elements:,} stored elements, since the matrix {info.name!r} is "
+        f"stored by {info.columns_axis!r} only"
     )
     command = other_layout_command(daf, info.name)
     if info.is_row_major:
@@ -276,11 +272,8 @@ class MatrixColumn:
         return values
 
     def estimate(self, read: ReadEstimate) -> None:
-        """Add what a stored column downloads, if it is on a server; `note` says it of others.
-
-        Column pointers are read at most.
-        """
-        if self.is_by_entry and is_remote(self.daf.location):
+        """Add what all of it downloads, if it is on a server; column pointers are read at most."""
+        if is_remote(self.daf.location):
             read.add_share(estimate_read(self.layouts(Selection.all(self.length)).first))
 
     def layouts(self, rows: Selection) -> PlannedLayouts:
@@ -532,8 +525,7 @@ class AxisEntries:
 
     def encoded(self, codes: npt.NDArray[np.int32]) -> pa.DictionaryArray:
         """Return positions as a dictionary of the entries; the codes are not copied."""
-        indices = pa.Array.from_buffers(pa.int32(), codes.size, [None, pa.py_buffer(codes)])
-        return pa.DictionaryArray.from_arrays(indices, self.strings, safe=False)
+        return pa.DictionaryArray.from_arrays(codes, self.strings, safe=False)
 
 
 @dataclass(frozen=True, eq=False)

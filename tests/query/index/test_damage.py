@@ -187,12 +187,8 @@ UNFIT: list[tuple[IndexPlace, Change, str]] = [
     (NAME, lambda a: {**a, "row": a["row"] / 2}, "other types"),
     (NAME, lambda a: {**a, "start": a["start"].astype("i8")}, "other types"),
     (NAME, lambda a: {**a, "key": a["key"].reshape(-1, 1)}, "several dimensions"),
-    (NAME, lambda a: {**a, "key": a["key"][::-1]}, "do not ascend"),
     (NAME, lambda a: {**a, "start": a["start"][:1]}, "row for each of 600"),
     (FAR, lambda a: {**a, "low": np.tile(a["low"], 2)}, "no 1 ranges"),
-    (FAR, lambda a: {**a, "low": a["high"], "high": a["low"]}, "largest values"),
-    (FAR, lambda a: {**a, "null": a["null"] + N + 1}, "more nulls than rows"),
-    (FAR, lambda a: {**a, "null": a["null"] - 1}, "more nulls than rows"),
     (FAR, lambda a: {**a, "zone": a["zone"] * 2}, "no 1 ranges"),
     (POINTS, lambda a: {"rtree": a["rtree"][:500].astype("i8")}, "not a list of bytes"),
     (POINTS, lambda a: {"rtree": a["rtree"].reshape(2, -1)}, "not a list of bytes"),
@@ -210,7 +206,7 @@ UNFIT: list[tuple[IndexPlace, Change, str]] = [
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize(("place", "change", "why"), UNFIT)
 def test_arrays_that_make_no_sense(path: Path, place: IndexPlace, change: Change, why: str) -> None:
-    """Of another type, out of bounds or contradictory, with a right checksum: one warning, a scan."""
+    """Of another type or out of bounds, with a right checksum: one warning, a scan."""
     stored(path, place, change)
     column = place.columns[0]
     with connect(path) as session:
