@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -124,12 +124,10 @@ class BrokenColumns:
         """
         if not self._noted:  # of thousands of tables, hardly one has any
             return {}
-        with self._lock:
-            current = dict(self._noted)
         new = time.monotonic() - _UNSETTLED_SECONDS
         return {
             name: reason
-            for name, (reason, identity, seen_at) in current.items()
+            for name, (reason, identity, seen_at) in self._noted.copy().items()
             if (reason is not None and seen_at > new) or self._identity(name) == identity
         }
 
@@ -237,17 +235,17 @@ class VectorColumn:
 
     def _open_strings(self, cache: DecodedCache, options: ScanOptions) -> StringColumn:
         """Open strings.  That entries of the axis are unique is not checked: it would be slow."""
-        info, is_missing = self.info, self.info.empty_is_missing
+        daf, info, is_missing = self.daf, self.info, self.info.empty_is_missing
         of_codes = ("codes", options.zone_rows, options.max_distinct_strings)
-        stored: StoredVector | None = None
+        dense: Callable[[], StoredArray]
         if info.name == NAME:
-            identity: Hashable = self.daf.vector_identity(info.axis, NAME)
-            array = self.daf.string_array(info.axis, NAME)
-            decoded, cached = array.read_strings, self.daf.cached_entries(info.axis)
+            identity = self.identity
+            array = daf.string_array(info.axis, NAME)
+            dense, cached = (lambda: array), daf.cached_entries(info.axis)
         else:
             stored = self._pinned()
             identity = (stored.identity, is_missing)
-            decoded, cached = stored.read_strings, self.daf.cached_strings(stored)
+            dense, cached = stored.dense, daf.cached_strings(stored)
 
         def missing(strings: Any) -> Any:
             return nulls_for_empty(strings) if is_missing and strings is not None else strings
@@ -256,8 +254,8 @@ class VectorColumn:
         strings = parts.peek("strings")
         strings = missing(cached) if strings is None else strings
 
-        def codes(vector: StoredVector) -> DictionaryCodes:
-            batches = vector.string_batches() if strings is None else iter([strings])
+        def codes() -> DictionaryCodes:
+            batches = dense().string_pieces() if strings is None else iter([strings])
             return DictionaryCodes.of(batches, info.length, options, empty_is_missing=is_missing)
 
         def single(positions: Positions) -> pa.Array | None:
@@ -265,12 +263,12 @@ class VectorColumn:
             return None if index is None else index.strings(positions)
 
         return StringColumn(
-            lambda: parts.get("strings", lambda: missing(decoded())),
-            lambda: None if stored is None else parts.get(of_codes, partial(codes, stored)),
+            lambda: parts.get("strings", lambda: missing(dense().read_strings())),
+            lambda: parts.get(of_codes, codes) if info.length and info.name != NAME else None,
             parts.peek(of_codes),
             strings,
             read_single=single,
-            decode_first=lambda: _first_strings(array if stored is None else stored.dense()),
+            decode_first=lambda: _first_strings(dense()),
             empty_is_missing=is_missing,
         )
 

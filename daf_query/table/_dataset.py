@@ -48,6 +48,7 @@ from daf_query.scan import (
     INDEX,
     NAME,
     Column,
+    Once,
     OpenTable,
     Positions,
     Predicate,
@@ -70,7 +71,7 @@ from daf_query.table._columns import (
 )
 from daf_storage import DafError, errors
 from daf_storage._lazy import pc
-from daf_storage.base import DecodedCache, ForkLock, Span, optional_import
+from daf_storage.base import DecodedCache, Span, optional_import
 from daf_storage.display import html_element, html_page, html_table, shortened
 from daf_storage.stores import ReadEstimate
 
@@ -314,14 +315,9 @@ class TableFragment:
     dataset: Any
     """The table."""
     pieces: Sequence[tuple[Scan, Span]]
-    """Which rows of which scans."""
+    """Which rows of which scans, ascending of each."""
     filter: pc.Expression | None
     """What the scans were planned for."""
-
-    @property
-    def partitions(self) -> Sequence[Span]:
-        """Ascending, of each of the tables."""
-        return [span for _, span in self.pieces]
 
     def scanner(
         self,
@@ -441,15 +437,10 @@ class ComputedDataset(EngineTable):
 
     def __init__(self, schema: pa.Schema, compute: Callable[[], pa.Table]) -> None:
         super().__init__(nullable(schema))
-        self._compute = compute
-        self._table: pa.Table | None = None
-        self._lock = ForkLock()
+        self._rows: Once[pa.Table] = Once(lambda: compute().cast(self._schema))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        with self._lock:
-            if self._table is None:
-                self._table = self._compute().cast(self._schema)
-        yield from self._table.to_batches()
+        yield from self._rows().to_batches()
 
     def get_fragments(
         self,

@@ -330,10 +330,8 @@ class RawBits(RawBytes):
         if spelling is None:
             raise DataTypeValidationError(f"{data!r} is no data type r<N> of Zarr v3")
         length, left = divmod(int(spelling[1]), _BITS_PER_BYTE)
-        if left or not length:
-            raise ValueError(f"the data type {data!r} does not have a whole number of bytes")
-        if length > _MAX_BYTES:
-            raise ValueError(f"items of the data type {data!r} are larger than any that are read")
+        if left or not 0 < length <= _MAX_BYTES:
+            raise ValueError(f"items of the data type {data!r} are no whole bytes, or too many")
         return cls(length=length)
 
     def to_json(self, zarr_format: Any) -> Any:  # noqa: ARG002 - inherited
@@ -346,13 +344,13 @@ class RawBits(RawBytes):
 
     def from_json_scalar(self, data: Any, *, zarr_format: Any) -> np.void:  # noqa: ARG002 - inherited
         """Return the fill value that a list of bytes is."""
-        is_listed = isinstance(data, list) and all(type(byte) is int for byte in data)
-        if not is_listed or len(data) != self.length or not all(0 <= byte < 256 for byte in data):
+        value = bytes(data) if isinstance(data, list) else b""
+        if len(value) != self.length:
             raise TypeError(
                 f"the fill value {data!r} is not a list of {self.length} bytes, as the data type "
                 f"{self.to_json(3)!r} needs"
             )
-        return self._cast_scalar_unchecked(bytes(data))
+        return self._cast_scalar_unchecked(value)
 
 
 def register_raw_bits() -> None:

@@ -143,7 +143,7 @@ def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
     fragments = list(table.get_fragments(only))
     assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
     found = sum(f.to_table(columns=["age"]).num_rows for f in fragments)
-    assert found == sum(part.size for f in fragments for part in f.partitions)
+    assert found == sum(part.size for f in fragments for _, part in f.pieces)
 
 
 MADE: dict[str, dict[str, Any]] = {

@@ -135,9 +135,9 @@ def test_an_error_of_the_rows_is_shown_once(db: DafSession) -> None:
 
 
 def test_a_closed_session_is_said(tiny_path: Path) -> None:
-    """By its tables, results and slices, which are shown all the same."""
+    """By its results and slices, which are shown all the same."""
     session = connect(tiny_path)
-    shown: list[Any] = [session, session.table("cell"), session.sql("SELECT * FROM cell")]
+    shown: list[Any] = [session, session.sql("SELECT * FROM cell")]
     shown.append(session.matrix("cell", "gene", "UMIs"))
     session.close()
     for each in shown:

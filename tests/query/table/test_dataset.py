@@ -60,7 +60,7 @@ def test_fragments_are_the_rows_in_parts(large: AxisDataset) -> None:
     tables = [fragment.to_table(columns=["index"]) for fragment in fragments]
     assert pa.concat_tables(tables).column(0).to_pylist() == list(range(300_000))
     first = fragments[0]
-    rows = sum(part.size for part in first.partitions)
+    rows = sum(part.size for _, part in first.pieces)
     assert sum(batch.num_rows for batch in first.to_batches(columns=["age"])) == rows
 
 
@@ -160,7 +160,7 @@ def test_fragments_end_where_chunks_end(tmp_path: Path, monkeypatch: pytest.Monk
     put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
     options = ScanOptions(min_partition_rows=100, threads=4)
     table = AxisDataset(ZarrDaf(path), "cell").with_options(options)
-    spans = [part for fragment in table.get_fragments() for part in fragment.partitions]
+    spans = [span for fragment in table.get_fragments() for _, span in fragment.pieces]
     assert len(spans) == 8
     assert all(span.stop % 70 == 0 for span in spans[:-1])
     with recorded_reads(monkeypatch) as reads:
