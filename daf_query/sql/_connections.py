@@ -344,8 +344,9 @@ class AxisSchema(SharedSchema):
             return table_of(*found)
         of, union = self._unions.get(axis, ({}, None))
         if union is None or of != found:  # else it is that of the last query
-            members = tables.Members(axis, found, table_of)
-            union = tables.UnionDataset(axis, members, location=self.location, cache=self.cache)
+            union = tables.UnionDataset(
+                axis, table_of, columns=found, location=self.location, cache=self.cache
+            )
             self._unions[axis] = (found, union)
         tables.warn_of_problems(union.table_columns, self)
         return union

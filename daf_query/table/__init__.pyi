@@ -29,7 +29,6 @@ from daf_query.table._stored_tables import entry_not_found as entry_not_found
 from daf_query.table._stored_tables import find_entry as find_entry
 from daf_query.table._stored_tables import spelled_entry as spelled_entry
 from daf_query.table._stored_tables import with_matrix_columns as with_matrix_columns
-from daf_query.table._union import Members as Members
 from daf_query.table._union import UnionDataset as UnionDataset
 from daf_query.table._union import matrix_union as matrix_union
 from daf_query.table._user_table import UserTable as UserTable

@@ -144,65 +144,6 @@ def _column_of(name: str, source: TableColumns, field: pa.Field) -> TableColumn:
     return replace(column, shown=field)
 
 
-class Members:
-    """The data sets of a union, and what is known of them whichever rows are wanted.
-
-    Parameters
-    ----------
-    columns
-        Those of the table of each, by name.
-    source
-        Makes the table of a data set: to make thousands takes longer than to scan them as one.
-    """
-
-    def __init__(
-        self, table: str, columns: Mapping[str, TableColumns], source: Callable[[str], TableDataset]
-    ) -> None:
-        self.columns = columns
-        self.source = source
-        self.names = list(columns)
-        self.first = source(self.names[0]) if columns else None
-        if self.first is not None and self.first.member_name is not None:
-            length = sum(each.length for each in columns.values())
-            self.union = replace(self.first.table_columns, length=length)
-        else:
-            self.union = _columns_of_all(table, columns)
-        self._shown: dict[int, TableColumns] = {}
-        self._runs: tuple[scan.ScanOptions, Sequence[JoinedRun]] | None = None
-
-    @classmethod
-    def of(cls, table: str, sources: Mapping[str, TableDataset]) -> Self:
-        """Return data sets whose tables are there."""
-        columns = {name: source.table_columns for name, source in sources.items()}
-        return cls(table, columns, sources.__getitem__)
-
-    def part(
-        self, number: int, view: TableView, names: Sequence[str] | None = None
-    ) -> TableDataset:
-        """Return the rows of a data set, with the columns of all, or with some of them."""
-        name = self.names[number]
-        source = self.source(name)
-        view = replace(view, cache=source.view.cache, rows=source.view.rows)
-        if source.member_name is not None:
-            return source.with_view(**vars(view))
-        shown = self._shown if names is None else {}
-        if number not in shown:
-            fields = self.union.schema if names is None else map(self.union.schema.field, names)
-            shown[number] = columns_as(name, self.columns[name], fields)
-        return MemberDataset(name, source, shown[number], view)
-
-    @property
-    def sources(self) -> dict[str, TableDataset]:
-        """The tables of all data sets."""
-        return {name: self.source(name) for name in self.names}
-
-    def runs(self, options: scan.ScanOptions) -> Sequence[JoinedRun]:
-        """Return neighbouring small data sets that are scanned as one."""
-        if self._runs is None or self._runs[0] != options:
-            self._runs = (options, joined_runs(self.columns, self.union, options))
-        return self._runs[1]
-
-
 def may_match_by_name(predicate: scan.Predicate, names: Sequence[str]) -> scan.Mask:
     """Return for which data sets a predicate may be true, by their names alone."""
     strings = pa.array(names, pa.string())
@@ -345,7 +286,10 @@ class UnionDataset(TableDataset):
     table
         The name of the table: an axis.
     parts
-        The table of each data set, by what the column ``dataset`` calls it.
+        The table of each data set, by what the column ``dataset`` calls it; or what makes it: to
+        make thousands takes longer than to scan them as one.
+    columns
+        The columns of each table, by the same names, if tables are made when they are asked for.
     location
         Where they are, for messages.
     cache
@@ -369,52 +313,84 @@ class UnionDataset(TableDataset):
     def __init__(
         self,
         table: str,
-        parts: Mapping[str, TableDataset] | Members,
+        parts: Mapping[str, TableDataset] | Callable[[str], TableDataset],
         *,
+        columns: Mapping[str, TableColumns] | None = None,
         location: str,
         cache: DecodedCache | None = None,
         view: TableView | None = None,
     ) -> None:
-        members = parts if isinstance(parts, Members) else Members.of(table, parts)
-        first = members.first
+        self._source = parts.__getitem__ if isinstance(parts, Mapping) else parts
+        if isinstance(parts, Mapping):
+            columns = {name: part.table_columns for name, part in parts.items()}
+        self._of = of = columns or {}
+        self._names = list(of)
+        # What follows from these is shared by the same table with other rows.
+        self._shown: dict[int, TableColumns] = {}
+        self._runs: dict[scan.ScanOptions, Sequence[JoinedRun]] = {}
+        first = self._source(self._names[0]) if of else None
+        if first is not None and first.member_name is not None:
+            length = sum(each.length for each in of.values())
+            union = replace(first.table_columns, length=length)
+        else:
+            union = _columns_of_all(table, of)
         if view is None and first is not None:
             view = TableView(cache=cache or first.view.cache.part(), options=first.options)
-        super().__init__(members.union, location=location, view=view)
-        self._of = members
+        super().__init__(union, location=location, view=view)
 
-    def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
-        return self._with_sources(self._of, view)
+    @property
+    def _sources(self) -> dict[str, TableDataset]:
+        """The tables of all data sets."""
+        return {name: self._source(name) for name in self._names}
 
-    def _with_sources(
-        self, sources: Mapping[str, TableDataset] | Members, view: TableView | None = None
-    ) -> Self:
-        view = view or self.view
-        return type(self)(self.table_columns.table, sources, location=self.location, view=view)
+    @property
+    def runs(self) -> Sequence[JoinedRun]:
+        """Neighbouring small data sets that are scanned as one."""
+        if self.options not in self._runs:
+            self._runs[self.options] = joined_runs(self._of, self.table_columns, self.options)
+        return self._runs[self.options]
+
+    def _with_sources(self, sources: Mapping[str, TableDataset]) -> Self:
+        location, view = self.location, self.view
+        return type(self)(self.table_columns.table, sources, location=location, view=view)
+
+    def _part(self, number: int, names: Sequence[str] | None = None) -> TableDataset:
+        """Return the rows of a data set, with the columns of all, or with some of them."""
+        name = self._names[number]
+        source = self._source(name)
+        view = replace(self.view, cache=source.view.cache, rows=source.view.rows)
+        if source.member_name is not None:
+            return source.with_view(**vars(view))
+        shown = self._shown if names is None else {}
+        if number not in shown:
+            fields = map(self.table_columns.schema.field, names or self.table_columns.columns)
+            shown[number] = columns_as(name, self._of[name], fields)
+        return MemberDataset(name, source, shown[number], view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         again = partial(UnionDataset, location=self.location)
-        return again, (self.table_columns.table, self._of.sources)
+        return again, (self.table_columns.table, self._sources)
 
     def readable(self) -> Self:
         """Return the same table: what is unreadable is noted with its data set."""
         return self
 
     def _members(self) -> Iterator[TableDataset]:
-        return (self._of.part(number, self.view) for number in range(len(self._of.names)))
+        return map(self._part, range(len(self._names)))
 
     def _scanned(self, predicate: scan.Predicate) -> Sequence[TableDataset]:
         """Return what is scanned for a predicate: data sets, and runs of small ones as one table.
 
         Where a condition on the column ``dataset`` leaves few of a run, these are scanned singly.
         """
-        may = may_match_by_name(predicate, self._of.names)
+        may = may_match_by_name(predicate, self._names)
         tables: list[TableDataset] = []
         position = 0
         end = Span(may.size, may.size), self.table_columns
-        for members, columns in [*self._of.runs(self.options), end]:
+        for members, columns in [*self.runs, end]:
             is_joined = 2 * int(np.count_nonzero(may[members.slice])) > members.size
             singles = np.flatnonzero(may[position : members.start if is_joined else members.stop])
-            tables.extend(self._of.part(position + each, self.view) for each in singles.tolist())
+            tables.extend(self._part(position + each) for each in singles.tolist())
             if is_joined:
                 tables.append(TableDataset(columns, location=self.location, view=self.view))
             position = members.stop
@@ -424,9 +400,9 @@ class UnionDataset(TableDataset):
         self, filter: pc.Expression | None, needed: Sequence[str], rows: int
     ) -> Iterator[Piece]:
         """Yield the pieces of each data set that a filter may leave; see `TableDataset`."""
-        of, predicate = self._of, self.predicate_of(filter)
-        for number in np.flatnonzero(may_match_by_name(predicate, of.names)).tolist():
-            yield from of.part(number, self.view, needed).pieces(filter, needed, rows)
+        may = may_match_by_name(self.predicate_of(filter), self._names)
+        for number in np.flatnonzero(may).tolist():
+            yield from self._part(number, needed).pieces(filter, needed, rows)
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns; NULL where one is lacking.
@@ -441,7 +417,7 @@ class UnionDataset(TableDataset):
             The types of a matrix have none in common.
         """
         self._check_free(entries)
-        sources = self._of.sources
+        sources = self._sources
         for name, entry in entries.items():
             sources = _with_entry(sources, name, entry)
         table = self._with_sources(sources)
@@ -450,7 +426,7 @@ class UnionDataset(TableDataset):
         return table
 
     def _widened(self, names: AbstractSet[str]) -> Self:
-        sources = self._of.sources.items()
+        sources = self._sources.items()
         return self._with_sources({key: each.with_wide_integers(names) for key, each in sources})
 
 

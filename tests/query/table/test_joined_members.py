@@ -74,20 +74,17 @@ def test_the_rows_are_the_same(sessions: tuple[DafSession, DafSession], seed: in
     assert sessions[1].sql(count).to_pydict() == {"n": [single.num_rows]}
 
 
-def _runs(table: Any) -> Any:
-    """Return the runs of neighbours that a union scans as one table."""
-    return table._of.runs(table.options)
-
-
 def test_which_members_are_joined() -> None:
     """Neighbours of few rows that have the same columns, up to a number of rows."""
     table = connect(members_of_all_kinds(), scan_options=JOINED).table("cell")
     assert isinstance(table, UnionDataset)
-    assert [(span.start, span.stop) for span, _ in _runs(table)] == [(0, 3), (4, 6)]
-    assert table.table_columns.length == sum(columns.length for _, columns in _runs(table)) + 68
-    assert not _runs(connect(members_of_all_kinds()).table("cell"))
-    assert len(_runs(table.filter(pc.field("age") > 1))) == 2
-    assert not _runs(table.with_options(replace(JOINED, min_joined_members=9)))
+    assert [(span.start, span.stop) for span, _ in table.runs] == [(0, 3), (4, 6)]
+    assert table.table_columns.length == sum(columns.length for _, columns in table.runs) + 68
+    whole = connect(members_of_all_kinds()).table("cell")
+    assert isinstance(whole, UnionDataset)
+    assert not whole.runs
+    assert len(table.filter(pc.field("age") > 1).runs) == 2
+    assert not table.with_options(replace(JOINED, min_joined_members=9)).runs
 
 
 def test_nothing_is_opened_twice(monkeypatch: pytest.MonkeyPatch) -> None:
