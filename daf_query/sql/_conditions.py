@@ -253,8 +253,9 @@ class Conditions:
             self, schema_of=lambda each: table.schema if each is self.source else of_others(each)
         )
         predicate, rows = conjunction(map(own.predicate, own.parts())), own.indexed_rows(table)
-        is_whole = rows is None and predicate is None
-        return table if is_whole else table.with_view(rows=rows, inferred=predicate)
+        if rows is None and predicate is None:
+            return table
+        return table.with_view(rows=rows, condition=conjunction([table.view.condition, predicate]))
 
 
 def _operands(node: Node, op: str) -> list[Node]:

@@ -47,7 +47,9 @@ from daf_query.scan import (
     DEFAULT_OPTIONS,
     INDEX,
     NAME,
+    And,
     Column,
+    Constant,
     Once,
     OpenTable,
     Positions,
@@ -57,9 +59,9 @@ from daf_query.scan import (
     ScanReport,
     balanced,
     columns_of,
-    conjunction,
     field_names,
     first_rows,
+    joined,
     parse,
     plan_scan,
 )
@@ -469,12 +471,10 @@ class ComputedDataset(EngineTable):
 class TableView:
     """Which rows of a table are wanted, and how they are read."""
 
-    base_filter: pc.Expression | None = None
+    condition: Predicate = Constant(value=True)  # noqa: RUF009 - it is frozen
     """Only the rows for which this is true."""
     rows: Positions | None = None
     """Only these rows, ascending."""
-    inferred: Predicate | None = None
-    """Other rows may be left out; those for which it is not known are kept."""
     cache: DecodedCache = field(default_factory=DecodedCache)
     """What was decoded by any scan that shares it."""
     reports: list[ScanReport] | None = None
@@ -554,7 +554,7 @@ class TableDataset(EngineTable):
 
     def __reduce__(self) -> Any:
         """Pickle the place, not the data; the other process opens it again."""
-        names = ("base_filter", "rows", "inferred", "options")  # not the cache, nor the reports
+        names = ("condition", "rows", "options")  # not the cache, nor the reports
         return _open_again, (*self._place(), {name: getattr(self.view, name) for name in names})
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
@@ -569,8 +569,7 @@ class TableDataset(EngineTable):
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
-        view = self.view
-        return any(part is not None for part in (view.base_filter, view.rows, view.inferred))
+        return self.view.condition != Constant(value=True) or self.view.rows is not None
 
     def predicate_of(self, expression: Any) -> Predicate:
         """Return what a filter, and that of the table, ask of the rows.
@@ -580,16 +579,11 @@ class TableDataset(EngineTable):
         """
         last = self._last
         if last is None or not is_same(expression, last[0]):
-            self._last = last = expression, self._parsed(expression)
+            is_constant = isinstance(expression, pa.Scalar)
+            asked = pc.scalar(bool(expression.as_py())) if is_constant else expression
+            parts = [self.view.condition, parse(asked, self.table_columns.schema)]
+            self._last = last = expression, joined(And, parts)
         return last[1]
-
-    def _parsed(self, expression: Any) -> Predicate:
-        if isinstance(expression, pa.Scalar):
-            expression = pc.scalar(bool(expression.as_py()))
-        predicate = parse(_both(self.view.base_filter, expression), self.table_columns.schema)
-        if self.view.inferred is None:
-            return predicate
-        return conjunction([predicate, self.view.inferred]) or predicate
 
     def _members(self) -> Iterator[TableDataset]:
         """Yield the tables whose rows it has, one after the other."""
@@ -743,7 +737,7 @@ class TableDataset(EngineTable):
         NotFoundError
             There is no such column.
         """
-        needed = {*self.needed(columns, filter), *self.needed([], self.view.base_filter)}
+        needed = self._available({*columns, *columns_of(self.predicate_of(filter))})
         schema = pa.schema([self.schema.field(name) for name in columns])
         pieces = self.pieces(filter, sorted(needed), rows)
         return [Fragment(tuple(group), schema, filter) for group in _joined(pieces, rows)]
@@ -823,7 +817,7 @@ class TableDataset(EngineTable):
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return self.with_view(base_filter=_both(self.view.base_filter, expression))
+        return self.with_view(condition=self.predicate_of(expression))
 
     def first(
         self, schema: pa.Schema, predicate: Predicate | None, count: int, offset: int = 0
@@ -937,13 +931,6 @@ class TableDataset(EngineTable):
             f"{self.location}: the table {self.table_columns.table!r} has no column {name!r}; "
             f"it has {errors.choices(name, available)}"
         )
-
-
-def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
-    """Return what is true where two filters are; None is no filter."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first & second
 
 
 def _open_again(
