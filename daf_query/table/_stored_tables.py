@@ -501,8 +501,6 @@ class AxisEntries:
     @property
     def selection(self) -> Selection:
         """The entries that are left."""
-        if self._chosen.all():
-            return Selection.all(self._length)
         return Selection.of(np.flatnonzero(self._chosen), self._length)
 
     def leave(self, predicate: Predicate) -> None:

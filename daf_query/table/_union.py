@@ -221,24 +221,21 @@ class JoinedColumn:
         """That of each data set, as the union has it."""
         return [_column_of(name, columns, self.field) for name, columns in self.of.items()]
 
-    @property
-    def is_string(self) -> bool:
-        """Whether its values are strings."""
-        return bool(pa.types.is_string(self.field.type))
-
     def open(self, cache: DecodedCache, options: scan.ScanOptions) -> scan.OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
-        is_fixed = self.field.name == scan.INDEX  # what is in it cannot change
+        field, table = self.field, next(iter(self.of.values())).table
+        is_fixed = field.name == scan.INDEX  # what is in it cannot change
         vectors = [None if is_fixed else column.vector for column in self.parts]
         identity = tuple(vector and vector.identity for vector in vectors)
-        field, how = self.field, (options.zone_rows, options.max_distinct_strings)
-        table, names = next(iter(self.of.values())).table, tuple(self.of)
-        of = (table, names, field.name, str(field.type), field.nullable)
+        how = (options.zone_rows, options.max_distinct_strings)
+        of = (table, tuple(self.of), field.name, str(field.type), field.nullable)
         parts = scan.CachedParts(cache, (of, how), identity)
         values = partial(self._joined, options)
-        if not self.is_string:
-            dtype = scan.numpy_type(self.field.type)
-            length = sum(each.length for each in self.of.values())
+        if not pa.types.is_string(field.type):
+            length, dtype = (
+                sum(each.length for each in self.of.values()),
+                scan.numpy_type(field.type),
+            )
             return scan.NumberColumn(
                 lambda: lambda span: parts.get("values", values)[span.slice],
                 parts.get("zones", lambda: scan.ZoneMap.unknown(length, dtype, options.zone_rows)),
@@ -254,28 +251,23 @@ class JoinedColumn:
 
         return scan.StringColumn(
             lambda: parts.get("values", values),
-            lambda: None if self.field.name == scan.NAME else parts.get("codes", codes),
+            lambda: None if field.name == scan.NAME else parts.get("codes", codes),
             parts.peek("codes"),
             strings,
         )
 
     def _joined(self, options: scan.ScanOptions) -> Any:
         """Return the values of all data sets: numbers, or strings of Arrow."""
-        values = list(self._values(options))
-        if self.is_string:
-            return pa.concat_arrays([pa.array([], pa.string()), *values])
-        dtype = scan.numpy_type(self.field.type)
-        return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
-
-    def _values(self, options: scan.ScanOptions) -> Iterator[Any]:
-        """Yield the values of each data set."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
+        values = [pa.array([], self.field.type)]
         for column, source in zip(self.parts, self.of.values(), strict=True):
             check_cancelled()
             if source.length:
-                opened, rows = column.open(scratch, options), scan.Rows(Span(0, source.length))
-                is_string = self.is_string
-                yield scan.plain_array(opened.to_arrow(rows)) if is_string else opened.values(rows)
+                rows = scan.Rows(Span(0, source.length))
+                values.append(scan.plain_array(column.open(scratch, options).to_arrow(rows)))
+        joined = pa.concat_arrays(values)
+        is_string = pa.types.is_string(joined.type)
+        return joined if is_string else joined.to_numpy(zero_copy_only=False)
 
 
 class UnionDataset(TableDataset):
