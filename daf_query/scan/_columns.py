@@ -423,7 +423,7 @@ class NumberColumn:
     open_reader
         Opens the vector, and returns a function that reads a span and holds memory, but no file.
     zones
-        The zone map.
+        The zone map, if it has one.
     chunk_rows
         Rows per chunk, where there are several.
     parts
@@ -433,12 +433,12 @@ class NumberColumn:
     def __init__(
         self,
         open_reader: Callable[[], Callable[[Span], npt.NDArray[Any]]],
-        zones: ZoneMap,
+        zones: ZoneMap | None = None,
         *,
         chunk_rows: int = 0,
         parts: CachedParts | None = None,
     ) -> None:
-        self.zones: ZoneMap | None = zones
+        self.zones = zones
         self._chunk_rows = chunk_rows
         self._parts = parts
         self._read = Once(open_reader)  # opened also where all spans are cached

@@ -14,7 +14,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -34,7 +34,6 @@ from daf_query.scan._columns import (
 from daf_query.scan._predicate import (
     And,
     Codes,
-    Compare,
     Constant,
     Mask,
     Positions,
@@ -216,7 +215,7 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
         # A partition each would take longer than all of the rows together.
         partitions = [Span(partitions[0].start, partitions[-1].stop)]
     conditions = by_columns(conjuncts(predicate))
-    conditions.sort(key=lambda condition: _cost(table, condition))
+    conditions.sort(key=partial(_is_costly, table))
     return ScanPlan(spans, partitions, predicate, conditions, rows, indexes, pruned, rows_pruned)
 
 
@@ -255,19 +254,14 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
     return rows, indexes
 
 
-def _cost(table: OpenTable, condition: Predicate) -> tuple[bool, bool]:
-    """Return the rank of a condition: first what is cheap and leaves few rows."""
-    is_costly = any(
-        not _is_number(table.columns[name].field.type) and table.column(name).zones is None
-        for name in columns_of(condition)
+def _is_costly(table: OpenTable, condition: Predicate) -> bool:
+    """Return whether values are not numbers, nor codes, so that few of them should be compared."""
+    kinds = ((name, table.columns[name].field.type) for name in columns_of(condition))
+    return any(
+        (not pa.types.is_primitive(kind) or pa.types.is_temporal(kind))
+        and table.column(name).zones is None
+        for name, kind in kinds
     )
-    is_equality = isinstance(condition, Compare) and condition.operator == "=="
-    return is_costly, not is_equality
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    """Return whether values are cheap to compare: strings are not, nor what is made of them."""
-    return bool(pa.types.is_primitive(kind) and not pa.types.is_temporal(kind))
 
 
 def common_step(chunk_rows: Iterable[int], *, length: int) -> int:

@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
@@ -580,8 +580,8 @@ class TableDataset(EngineTable):
         last = self._last
         if last is None or not is_same(expression, last[0]):
             is_constant = isinstance(expression, pa.Scalar)
-            asked = pc.scalar(bool(expression.as_py())) if is_constant else expression
-            parts = [self.view.condition, parse(asked, self.table_columns.schema)]
+            requested = pc.scalar(bool(expression.as_py())) if is_constant else expression
+            parts = [self.view.condition, parse(requested, self.table_columns.schema)]
             self._last = last = expression, joined(And, parts)
         return last[1]
 
@@ -628,10 +628,10 @@ class TableDataset(EngineTable):
     ) -> ds.Scanner:
         """Return a scanner of all rows; nothing is read until it is consumed."""
         predicate = self.predicate_of(filter)
+        scans = (table.scan(predicate) for table in self._scanned(predicate))
 
         def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-            for table in self._scanned(predicate):
-                yield from table.scan(predicate).batches(schema)
+            return chain.from_iterable(scan.batches(schema) for scan in scans)
 
         return self.scanner_of(read, predicate, columns, batch_size)
 

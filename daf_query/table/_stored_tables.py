@@ -56,7 +56,6 @@ from daf_query.scan import (
     ScanPlan,
     StringColumn,
     Values,
-    ZoneMap,
     arrow_type,
     columns_of,
     conjuncts,
@@ -293,14 +292,10 @@ class OpenMatrixColumn(NumberColumn):
     """An entry of a matrix of numbers that is being read: all of it, unless few rows are enough."""
 
     def __init__(self, column: MatrixColumn, parts: CachedParts, options: ScanOptions) -> None:
-        length, dtype, zone_rows = column.length, column.storage_type.dtype, options.zone_rows
-        every = partial(column.gathered, Selection.all(length))
-        super().__init__(
-            lambda: lambda span: parts.get("values", every)[span.slice],
-            parts.get(("zones", zone_rows), lambda: ZoneMap.unknown(length, dtype, zone_rows)),
-        )
+        every = partial(column.gathered, Selection.all(column.length))
+        super().__init__(lambda: lambda span: parts.get("values", every)[span.slice])
         self._column = column
-        self._few = length // options.sparse_divisor
+        self._few = column.length // options.sparse_divisor
         self._peek = partial(parts.peek, "values")
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:

@@ -232,14 +232,7 @@ class JoinedColumn:
         parts = scan.CachedParts(cache, (of, how), identity)
         values = partial(self._joined, options)
         if not pa.types.is_string(field.type):
-            length, dtype = (
-                sum(each.length for each in self.of.values()),
-                scan.numpy_type(field.type),
-            )
-            return scan.NumberColumn(
-                lambda: lambda span: parts.get("values", values)[span.slice],
-                parts.get("zones", lambda: scan.ZoneMap.unknown(length, dtype, options.zone_rows)),
-            )
+            return scan.NumberColumn(lambda: lambda span: parts.get("values", values)[span.slice])
         strings = parts.peek("values")
 
         def codes() -> scan.DictionaryCodes:
