@@ -503,24 +503,10 @@ class StoredIndexes:
         if place.kind == "points":
             x, y = place.columns
             return PointIndex(x, y, RTree.open(arrays["rtree"], length))
-        if any(array.ndim != 1 for array in arrays.values()):
-            raise UnfitIndexError("its arrays have several dimensions")
         if place.kind == "ranges":
             low, high, nulls = (np.array(arrays[name]) for name in ("low", "high", "null"))
-            rows = int(arrays["zone"][0])
-            return ZoneMap.from_bounds(low, high, nulls, length, zone_rows=rows)
-        _check_strings(arrays, length)
+            return ZoneMap(low, high, length, zone_rows=int(arrays["zone"][0]), nulls=nulls)
         return StringIndex(column, arrays, daf.string_array(place.axis, column).plain_strings())
-
-
-def _check_strings(arrays: Arrays, length: int) -> None:
-    """Raise unless each row has a key."""
-    keys, rows, starts = (arrays[name] for name in ("key", "row", "start"))
-    if keys.dtype != np.uint64 or starts.dtype != np.uint64 or rows.dtype.kind != "u":
-        raise UnfitIndexError("its arrays have other types than those of an index of strings")
-    if not len(keys) == len(rows) == length or len(starts) != -(-length // _EVERY):
-        raise UnfitIndexError(f"it has not one row for each of {length:,}")
-    check_items(rows)
 
 
 _DISTINCT_DIVISOR: Final = 4

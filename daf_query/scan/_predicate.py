@@ -405,6 +405,8 @@ class ZoneMap:
         Rows per zone; the last one may have fewer.
     is_known
         Whether the bounds are those of the column already.
+    nulls
+        How many nulls each zone has; by default none.
     table
         Returns for which of the distinct strings a predicate is true.
     """
@@ -416,14 +418,15 @@ class ZoneMap:
         length: int,
         *,
         zone_rows: int,
-        is_known: bool,
+        is_known: bool = True,
+        nulls: npt.NDArray[np.int64] | None = None,
         table: Callable[[Predicate], Mask] | None = None,
     ) -> None:
         self.low, self.high = low, high
         self._length = length
         self.zone_rows = zone_rows
         self.is_known = np.full(len(low), is_known)
-        self.nulls = np.zeros(len(low), np.int64)
+        self.nulls = np.zeros(len(low), np.int64) if nulls is None else nulls
         self.sizes = np.minimum(length - zone_rows * np.arange(len(low)), zone_rows)
         self.table = table
 
@@ -432,30 +435,6 @@ class ZoneMap:
         """The arrays that are stored."""
         rows = np.array([self.zone_rows], np.int64)
         return {"low": self.low, "high": self.high, "null": self.nulls, "zone": rows}
-
-    @classmethod
-    def from_bounds(
-        cls,
-        low: npt.NDArray[Any],
-        high: npt.NDArray[Any],
-        null_counts: npt.NDArray[np.int64],
-        length: int,
-        *,
-        zone_rows: int,
-    ) -> ZoneMap:
-        """Return a stored zone map of a column of some length; shares the arrays.
-
-        Raises
-        ------
-        ValueError
-            There are not as many as a column of this length has.
-        """
-        count = -(-length // ZONE_ROWS)
-        if {len(low), len(high), len(null_counts)} != {count} or zone_rows != ZONE_ROWS:
-            raise ValueError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
-        zone_map = cls(low, high, length, zone_rows=zone_rows, is_known=True)
-        zone_map.nulls = null_counts
-        return zone_map
 
     @property
     def nbytes(self) -> int:
@@ -474,7 +453,7 @@ class ZoneMap:
         """Return the zone map of the positions along an axis."""
         low = np.arange(0, length, zone_rows)
         high = np.minimum(low + zone_rows, length) - 1
-        return cls(low, high, length, zone_rows=zone_rows, is_known=True)
+        return cls(low, high, length, zone_rows=zone_rows)
 
     @classmethod
     def of_codes(
@@ -484,7 +463,7 @@ class ZoneMap:
         starts = np.arange(0, len(codes), zone_rows)
         low = np.minimum.reduceat(codes, starts)
         high = np.maximum.reduceat(codes, starts)
-        return cls(low, high, len(codes), zone_rows=zone_rows, is_known=True, table=table)
+        return cls(low, high, len(codes), zone_rows=zone_rows, table=table)
 
     def record(self, span: Span, values: npt.NDArray[Any]) -> None:
         """Update the zones that lie in a range that was read; idempotent, so needs no lock."""

@@ -180,16 +180,6 @@ def stored(path: Path, place: IndexPlace, change: Change) -> None:
 
 
 UNFIT: list[tuple[IndexPlace, Change, str]] = [
-    (NAME, lambda a: {**a, "key": a["key"][:-1]}, "row for each of 600"),
-    (NAME, lambda a: {**a, "row": a["row"][:0]}, "row for each of 600"),
-    (NAME, lambda a: {**a, "row": a["row"] + np.uint32(N)}, "names rows that there"),
-    (NAME, lambda a: {**a, "row": a["row"] * 0}, "names rows twice"),
-    (NAME, lambda a: {**a, "row": a["row"] / 2}, "other types"),
-    (NAME, lambda a: {**a, "start": a["start"].astype("i8")}, "other types"),
-    (NAME, lambda a: {**a, "key": a["key"].reshape(-1, 1)}, "several dimensions"),
-    (NAME, lambda a: {**a, "start": a["start"][:1]}, "row for each of 600"),
-    (FAR, lambda a: {**a, "low": np.tile(a["low"], 2)}, "no 1 ranges"),
-    (FAR, lambda a: {**a, "zone": a["zone"] * 2}, "no 1 ranges"),
     (POINTS, lambda a: {"rtree": a["rtree"][:500].astype("i8")}, "not a list of bytes"),
     (POINTS, lambda a: {"rtree": a["rtree"].reshape(2, -1)}, "not a list of bytes"),
     (POINTS, lambda a: {"rtree": a["rtree"][:7]}, "it is no R-tree"),
