@@ -23,6 +23,7 @@ from daf_query.scan._columns import OpenColumn as OpenColumn
 from daf_query.scan._columns import Rows as Rows
 from daf_query.scan._columns import ScanOptions as ScanOptions
 from daf_query.scan._columns import StringColumn as StringColumn
+from daf_query.scan._columns import VectorColumn as VectorColumn
 from daf_query.scan._predicate import COMPARISONS as COMPARISONS
 from daf_query.scan._predicate import NEGATED as NEGATED
 from daf_query.scan._predicate import ZONE_ROWS as ZONE_ROWS

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import numpy as np
@@ -21,10 +22,11 @@ import pyarrow as pa
 
 from daf_query._calls import positive_number
 from daf_query._runs import check_cancelled
-from daf_query.scan._arrow_arrays import nulls_for_empty, number_array
+from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
 from daf_query.scan._predicate import (
     ZONE_ROWS,
     Codes,
+    Indexes,
     Mask,
     Positions,
     Predicate,
@@ -32,19 +34,33 @@ from daf_query.scan._predicate import (
     ZoneMap,
     evaluate,
 )
-from daf_storage import errors
+from daf_storage import DafReader, VectorInfo, errors
 from daf_storage._lazy import pc
 from daf_storage.base import (
     DecodedCache,
     ForkLock,
     Span,
+    StorageType,
+    first_strings,
+    is_remote,
     runs_of_chunks,
 )
+from daf_storage.data import StoredVector
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees import StoredArray
 
 INDEX: Final = "index"
 NAME: Final = "name"
 
 _T = TypeVar("_T")
+
+_ARROW_OF: Final = attrgetter("storage_type", "length", "empty_is_missing")
+"""What a vector has that decides which Arrow column it is."""
+_COUNT_BYTES: Final = 4
+_FIRST_BYTES: Final = 1 << 18
+"""What is decoded of a long column of strings for the sake of its first rows."""
+_FIRST_OF_ROWS: Final = 1 << 16
+"""Of a shorter one all is decoded."""
 
 _MAX_SINGLE_STRINGS: Final = 1 << 11
 """The strings of more rows are not read one by one."""
@@ -413,6 +429,155 @@ class StringColumn:
                 strings = first.take(positions)
         is_missing = strings is not None and self._empty_is_missing
         return nulls_for_empty(strings) if is_missing else strings
+
+
+@dataclass(frozen=True, slots=True)
+class VectorColumn:
+    """A vector of an axis as a column."""
+
+    daf: DafReader
+    """The data set."""
+    info: VectorInfo
+    """The vector behind it."""
+    indexes: Indexes
+    """The indexes of the axis."""
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows per chunk."""
+        return self.info.chunk_rows
+
+    @property
+    def field(self) -> pa.Field:
+        """Its name and Arrow type.
+
+        Floats can be NULL (where they are NaN), and strings where an empty one stands for it.
+        """
+        storage_type = self.info.storage_type
+        is_float = storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
+        can_be_null = is_float or self.info.empty_is_missing
+        return pa.field(self.info.name, arrow_type(storage_type), nullable=can_be_null)
+
+    @property
+    def identity(self) -> Hashable:
+        """What changes whenever the vector does."""
+        return self.daf.vector_identity(self.info.axis, self.info.name)
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What entries of the cache go by, together with what they are."""
+        return (self.daf.location, self.info.axis, self.info.name)
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
+        """Open it for reading.
+
+        Raises
+        ------
+        FormatError
+            The vector was replaced since by one of another type, length or convention: ask again.
+        """
+        if self.info.name == INDEX:
+            zones = ZoneMap.of_positions(self.info.length, options.zone_rows)
+            return NumberColumn(lambda: lambda span: Rows(span).positions, zones)
+        is_string = self.info.storage_type.is_string
+        return (self._open_strings if is_string else self._open_numbers)(cache, options)
+
+    def estimate(self, read: ReadEstimate) -> None:
+        """Add what all of it downloads, if it is on a server; metadata are read at most."""
+        daf, info = self.daf, self.info
+        if info.name == INDEX or not is_remote(daf.location):
+            return
+        arrays = {NAME: daf.string_array(info.axis, NAME)} if info.name == NAME else {}
+        for array in (arrays or self._pinned().arrays()).values():
+            array.estimate([Span(0, array.info.shape[0])], read)
+
+    def _pinned(self) -> StoredVector:
+        """Return the vector as it is now, if it is still like the one that is known."""
+        daf, info = self.daf, self.info
+        try:  # to look at the axis again takes as long as to open the vector
+            stored = daf.open_vector(info.axis, info.name, length=info.length)
+        except errors.CorruptDataError:  # of another length, by now
+            stored = daf.open_vector(info.axis, info.name)
+        if _ARROW_OF(stored.info) != _ARROW_OF(info):
+            raise errors.FormatError(
+                f"{daf.location}: vector {info.name!r} of axis {info.axis!r} was replaced while "
+                "it was being queried; run the query again"
+            )
+        return stored
+
+    def _open_numbers(self, cache: DecodedCache, options: ScanOptions) -> NumberColumn:
+        stored, zone_rows = self._pinned(), options.zone_rows
+        parts = CachedParts(cache, self.key, stored.identity)
+        is_view = not stored.info.is_sparse and stored.info.chunk_rows >= stored.info.length
+        return NumberColumn(
+            stored.reader,
+            parts.get(("zones", zone_rows), lambda: self._zone_map(cache, zone_rows)),
+            chunk_rows=stored.info.chunk_rows,
+            parts=None if is_view else parts,
+        )
+
+    def _zone_map(self, cache: DecodedCache, zone_rows: int) -> ZoneMap:
+        """Return the stored zone map, or one that is filled while the column is read."""
+        stored = self.indexes.zone_map(self.info.name, cache)
+        if stored is not None and stored.zone_rows == zone_rows:
+            return stored
+        return ZoneMap.unknown(self.info.length, self.info.storage_type.dtype, zone_rows)
+
+    def _open_strings(self, cache: DecodedCache, options: ScanOptions) -> StringColumn:
+        """Open strings.  That entries of the axis are unique is not checked: it would be slow."""
+        daf, info, is_missing = self.daf, self.info, self.info.empty_is_missing
+        of_codes = ("codes", options.zone_rows, options.max_distinct_strings)
+        dense: Callable[[], StoredArray]
+        if info.name == NAME:
+            identity = self.identity
+            array = daf.string_array(info.axis, NAME)
+            dense, cached = (lambda: array), daf.cached_entries(info.axis)
+        else:
+            stored = self._pinned()
+            identity = (stored.identity, is_missing)
+            dense, cached = stored.dense, daf.cached_strings(stored)
+
+        def missing(strings: Any) -> Any:
+            return nulls_for_empty(strings) if is_missing and strings is not None else strings
+
+        parts = CachedParts(cache, self.key, identity)
+        strings = parts.peek("strings")
+        strings = missing(cached) if strings is None else strings
+
+        def codes() -> DictionaryCodes:
+            batches = dense().string_pieces() if strings is None else iter([strings])
+            return DictionaryCodes.of(batches, info.length, options, empty_is_missing=is_missing)
+
+        def single(positions: Positions) -> pa.Array | None:
+            index = self.indexes.strings(info.name, cache) if options.indexes else None
+            return None if index is None else index.strings(positions)
+
+        return StringColumn(
+            lambda: parts.get("strings", lambda: missing(dense().read_strings())),
+            lambda: parts.get(of_codes, codes) if info.length and info.name != NAME else None,
+            parts.peek(of_codes),
+            strings,
+            read_single=single,
+            decode_first=lambda: _first_strings(dense()),
+            empty_is_missing=is_missing,
+        )
+
+
+def _first_strings(array: StoredArray) -> pa.Array | None:
+    """Return some of the first strings of a long array, the others are not decoded.
+
+    ``None`` if it is short, is not stored plainly, or one of them is damaged.
+    """
+    data = array.mapped_strings() if array.info.size >= _FIRST_OF_ROWS else None
+    if data is None or int.from_bytes(data[:_COUNT_BYTES], "little") != array.info.size:
+        return None
+    strings: Any = first_strings(data[_COUNT_BYTES:], array.info.size, max_bytes=_FIRST_BYTES)
+    try:
+        if strings is not None:
+            strings.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return strings
 
 
 class NumberColumn:

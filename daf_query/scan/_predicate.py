@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array, plain_type
 from daf_storage._lazy import lazy_module, pc
-from daf_storage.base import Span
+from daf_storage.base import DecodedCache, Span
 
 ZONE_ROWS: Final = 1 << 16
 """Rows per zone of the zone maps that are stored; part of their format."""
@@ -555,6 +555,26 @@ class RowIndex(Protocol):
         numpy.ndarray or None
             ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
         """
+
+
+class StringRowIndex(RowIndex, Protocol):
+    """An index of strings, which knows where each of them is stored."""
+
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of a few rows; ``None`` for many."""
+
+
+class Indexes(Protocol):
+    """The indexes of the vectors of an axis."""
+
+    def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
+        """Return the sorted index of a column of strings, if there is one."""
+
+    def zone_map(self, column: str, cache: DecodedCache) -> ZoneMap | None:
+        """Return the stored zone map of a column of numbers, if there is one."""
+
+    def find(self, columns: Sequence[str], cache: DecodedCache) -> Sequence[RowIndex]:
+        """Return the indexes of some columns: of one of them, or over two."""
 
 
 nanoarrow: Any = lazy_module("nanoarrow")
