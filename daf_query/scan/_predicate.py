@@ -346,7 +346,7 @@ def _by_arrow(expression: pc.Expression, arrays: Mapping[str, Any], count: int) 
 def evaluate_strings(predicate: Comparison, strings: pa.Array) -> Mask:
     """Return for which strings a predicate on them is true: for a null, only that it is one.
 
-    The same goes for integers and booleans of Arrow, which may be null.
+    The same goes for integers, booleans and times of Arrow, which may be null.
     """
     if isinstance(predicate, IsNull):
         is_true = pc.is_valid(strings) if predicate.is_negated else pc.is_null(strings)
@@ -363,11 +363,10 @@ def evaluate_strings(predicate: Comparison, strings: pa.Array) -> Mask:
 
 
 def _of_numbers(predicate: Comparison, values: npt.NDArray[Any]) -> Mask:
-    kind, stored = values.dtype.kind, values
+    is_float = values.dtype.kind == "f"
     if isinstance(predicate, IsNull):
-        null: Mask = np.isnan(values) if kind in "fM" else np.zeros(len(values), np.bool_)
+        null: Mask = np.isnan(values) if is_float else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
-    values = values.view(np.int64) if kind == "M" else values  # the constants are of the unit
     if isinstance(predicate, In):
         # Above 2^63 numpy 2.0.0 fails in the table that it makes of a few integers.
         way: Literal["sort"] | None = "sort" if values.dtype == np.uint64 else None
@@ -375,9 +374,9 @@ def _of_numbers(predicate: Comparison, values: npt.NDArray[Any]) -> Mask:
         is_true: Mask = np.isin(values, members, kind=way) != predicate.is_negated
     else:
         is_true = COMPARISONS[predicate.operator](values, predicate.value)
-        if kind == "f" and predicate.operator != "!=":  # NaN is equal to nothing, nor less
+        if is_float and predicate.operator != "!=":  # NaN is equal to nothing, nor less
             return is_true
-    return is_true & ~np.isnan(stored) if kind in "fM" else is_true
+    return is_true & ~np.isnan(values) if is_float else is_true
 
 
 def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +71,6 @@ DATASET: Final = "dataset"
 """The column that says of which data set a row is."""
 VALUE: Final = "value"
 """What the column of the values of a matrix is called."""
-_TRUTH: Final = ("false", "true")
 _SMALL: Final = frozenset(map(StorageType.of, map(np.dtype, ("i1", "i2", "i4", "u1", "u2", "u4"))))
 
 
@@ -226,7 +225,7 @@ class OpenTableColumn:
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on, converted unless they can be as stored."""
         if self._column.recorded is not None:
-            values = _values(self._recorded(rows))
+            values: Values = self._recorded(rows)
         else:
             values = self._column.reading(lambda: self._stored.values(rows))
         if self._column.is_compared_stored:
@@ -304,24 +303,10 @@ def _converted(stored: pa.Array, target: pa.DataType) -> pa.Array:
     >>> _converted(pa.array(["true", None, "false"]), pa.bool_()).to_pylist()
     [True, None, False]
     """
-    if pa.types.is_floating(stored.type):
-        return stored.cast(target)
-    if pa.types.is_boolean(target):
-        codes = pc.index_in(stored, value_set=pa.array(_TRUTH))
-        if codes.null_count != stored.null_count:
-            raise ValueError("neither true nor false")
-        return pc.equal(codes, 1)
     if pa.types.is_timestamp(target) and target.tz is not None:
         local = stored.cast(pa.timestamp(target.unit))
         return pc.assume_timezone(local, "UTC").cast(target)
     return stored.cast(target)
-
-
-def _values(array: pa.Array) -> Any:
-    """Return what predicates are evaluated on: of times without a zone numpy's, else Arrow's."""
-    if pa.types.is_timestamp(array.type) and array.type.tz is None:
-        return array.to_numpy(zero_copy_only=False)
-    return array
 
 
 def encoded(strings: pa.Array, categories: pa.Array, is_ordered: bool) -> pa.DictionaryArray:  # noqa: FBT001 - as in Arrow

@@ -300,7 +300,8 @@ def _comparable(values: Any) -> Values:
         plain = _COMPARABLE_TYPES.get(values.type)
         return values if plain is None else values.cast(plain)
     if values.dtype.kind in "biufM":
-        return np.asarray(values, values.dtype.newbyteorder("="))
+        native = np.asarray(values, values.dtype.newbyteorder("="))
+        return pa.array(native) if native.dtype.kind == "M" else native
     if values.dtype.kind == "V":
         data = pa.py_buffer(np.ascontiguousarray(values))
         fixed = pa.binary(values.dtype.itemsize)
