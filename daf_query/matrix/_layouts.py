@@ -504,8 +504,7 @@ def index_of(rows: Selection, columns: Selection) -> Any:
 
 def _as_slice(positions: Positions) -> slice | Positions:
     """Return a range of neighbours as a slice, which needs no copy."""
-    is_dense = positions.size > 0 and positions[-1] - positions[0] == positions.size - 1
-    is_range = is_dense and bool(np.all(np.diff(positions) == 1))
+    is_range = positions.size > 0 and bool(np.all(np.diff(positions) == 1))
     return slice(int(positions[0]), int(positions[-1]) + 1) if is_range else positions
 
 

@@ -459,14 +459,13 @@ def with_matrix_columns(table: TableDataset, entries: Mapping[str, Any]) -> Tabl
 
 
 def _matrix_entry(name: str, given: Any) -> MatrixEntry:
-    is_sequence = isinstance(given, Sequence) and not isinstance(given, str)
-    parts = list(given) if is_sequence else []
-    if len(parts) != _ENTRY_PARTS or not all(isinstance(part, str) for part in parts):
+    is_listed = isinstance(given, tuple | list) and len(given) == _ENTRY_PARTS
+    if not is_listed or not all(isinstance(part, str) for part in given):
         raise errors.InvalidInputError(
             f"matrix_columns= has {given!r} for {name!r}; it needs the other axis, the matrix and "
             'the entry, such as ("gene", "X", "CD8A")'
         )
-    return MatrixEntry(*parts)
+    return MatrixEntry(*given)
 
 
 def _open_axis(

@@ -95,7 +95,7 @@ def user_table(source: Any, *, strings: Collection[str] = ()) -> UserTable:
     """
     if isinstance(source, str | Path):
         return _of_file(Path(source), strings)
-    location = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
+    location = _described(source)
     if isinstance(source, ds.Dataset):
         _check_schema(source.schema, location)
         return UserTable(source, location)
@@ -113,7 +113,7 @@ def arrow_table(frame: Any) -> pa.Table:
     InvalidInputError
         It is not a table; a column holds values of mixed types; or two have one name.
     """
-    location = f"a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+    location = _described(frame)
     try:
         table = _converted(frame)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -125,6 +125,11 @@ def arrow_table(frame: Any) -> pa.Table:
         ) from error
     _check_schema(table.schema, location)
     return _plain(table)
+
+
+def _described(source: object) -> str:
+    """Return the type of an object, for messages."""
+    return f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
 
 
 def _library_of(source: object) -> str:
@@ -177,11 +182,9 @@ def _has_extension_codes(kind: pa.DataType) -> bool:
 
 
 def _check_columns(names: list[str], location: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1}) if names else []
-    if twice:
-        raise errors.InvalidInputError(
-            f"{location} has two columns {twice[0]!r}; rename one of them"
-        )
+    if len(set(names)) < len(names):
+        twice = min(name for name in names if names.count(name) > 1)
+        raise errors.InvalidInputError(f"{location} has two columns {twice!r}; rename one of them")
     if not names:
         raise errors.InvalidInputError(f"{location} has no columns")
     columns.check_column_names(names, location, "another name")
