@@ -12,7 +12,7 @@
    and whatever a union with other data sets has; with the name that the column has there.
 
 Missing values are those of the stored column; no stage adds or fills any.  Predicates are evaluated
-on what is stored, but for recorded types and for floats that are shown in another type.
+on what is stored, but for recorded types and for numbers that are rounded where they are shown.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ VALUE: Final = "value"
 _SMALL: Final = frozenset(map(StorageType.of, map(np.dtype, ("i1", "i2", "i4", "u1", "u2", "u4"))))
 
 
+_BITS: Final = 64
 _UNREADABLE: Final = (CorruptDataError, UnsupportedDataError, ReadOnlyError)
 _UNSETTLED_SECONDS: Final = 2.0
 """How long a column stays broken whose file is too new to tell it from a later one."""
@@ -164,8 +165,11 @@ class TableColumn:
     @property
     def is_compared_stored(self) -> bool:
         """Whether predicates are evaluated on what is stored; constants may be of another type."""
-        is_integer = bool(pa.types.is_integer(self.stored.field.type))
-        return self.recorded is None and (is_integer or not self.is_converted)
+        if self.recorded is not None or not self.is_converted:
+            return self.recorded is None
+        kind, types = self.stored.field.type, pa.types
+        is_exact = types.is_integer(self.field.type) or kind.bit_width < _BITS  # else it is rounded
+        return bool(types.is_integer(kind) and is_exact)
 
     @property
     def vector(self) -> VectorColumn | None:
