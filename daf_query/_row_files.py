@@ -262,6 +262,9 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows with small batches put together that come soon after others.
 
     A cross join has batches of a few rows, each of which would be a message.
+
+    >>> [each.num_rows for each in joined([pa.record_batch({"x": [1]})] * 3)]
+    [1, 2]
     """
     for each in _groups(batches, _FEW_ROWS, _FEW_BYTES, _JOINING_SECONDS):
         yield each[0] if len(each) == 1 else pa.concat_batches(each)
@@ -270,7 +273,12 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _groups(
     batches: Iterable[pa.RecordBatch], rows: int, size_bytes: int, seconds: float = math.inf
 ) -> Iterator[list[pa.RecordBatch]]:
-    """Yield groups of so many rows or bytes, or of what comes soon; even before an error."""
+    """Yield groups of so many rows or bytes, or of what comes soon; even before an error.
+
+    >>> two = [pa.record_batch({"x": [1, 2]})] * 5
+    >>> [[len(each) for each in _groups(two, *least)] for least in ((4, 1000), (1000, 32))]
+    [[2, 2, 1], [2, 2, 1]]
+    """
     waiting: list[pa.RecordBatch] = []
     count, size, since = 0, 0, -math.inf
     try:

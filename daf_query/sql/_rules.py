@@ -523,6 +523,8 @@ def list_barriers(statement: Statement, *, is_part: bool = False) -> Iterator[Ed
     >>> query = "SELECT * FROM t WHERE x IN (1) AND x NOT IN (2, NULL)"
     >>> edited(query, list_barriers(parsed(query)))
     'SELECT * FROM t WHERE x IN (1)::BOOLEAN AND x NOT IN (2, NULL)::BOOLEAN'
+    >>> [*list_barriers(parsed("SELECT * FROM t WHERE x IN (1)"))]
+    []
     """
     lists = [each for node in statement.nodes for each in _lists(statement, *node)]
     if is_part or len(lists) > 1:

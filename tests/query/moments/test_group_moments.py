@@ -202,6 +202,15 @@ def test_infinities(monkeypatch: pytest.MonkeyPatch, *, is_sparse: bool) -> None
         assert [(row["sum"], row["share"]) for row in totals] == [(3.0, 0.0)]
 
 
+@pytest.mark.parametrize("values", [[1e16, 1.0, -1e16], [1.0, -1e16, 1e16]])
+def test_sums_are_compensated(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
+    """What a much larger value swallows is there again when that is taken away."""
+    lower(monkeypatch, moment_elements=1, moment_threads=1)
+    blocks = np.repeat(values, 4)[:, np.newaxis]
+    daf = daf_of(blocks, [0] * 12, relayout=False, axes=("gene", "cell"))
+    assert moments_of(daf, "X").moments.sum.tolist() == [[4.0]]
+
+
 def sparse_matrix() -> Any:
     """Return 200 cells x 50 genes with a fifth of the elements."""
     rng = np.random.default_rng(3)

@@ -171,6 +171,7 @@ def _transposed(order: Any) -> list[dict[str, Any]]:
     [
         (V2[0], ("chunks",), [2], "differ in length"),
         (V2[0], ("chunks",), [0, 4], "are empty, and the shape"),
+        (V2[0], ("shape",), [2**40, 2**40], "more elements than any memory holds"),
         (V2[0], ("zarr_format",), 3, "of Zarr format 3, not 2"),
         (V2[0], ("order",), "A", "order 'A'"),
         (V2[2], ("dtype",), "<U9999999", "each element has 39,999,996 bytes"),
