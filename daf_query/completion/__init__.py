@@ -123,8 +123,8 @@ def _compared(words: Sequence[_Word]) -> str:
 
     >>> _compared([("AGE", "age"), ("IN", "in"), ("(", ""), ("'1'", ""), (",", "")])
     'age'
-    >>> _compared([("FROM", "from"), ("cell", "cell")])
-    ''
+    >>> _compared([("FROM", "from"), ("cell", "cell")]), _compared([])
+    ('', '')
     """
     is_compared = False
     for word, name in reversed(words):

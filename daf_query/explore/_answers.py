@@ -584,6 +584,8 @@ def kind_of(data_type: pa.DataType) -> str:
 
     >>> [kind_of(each) for each in (pa.int8(), pa.string_view(), pa.timestamp("s"), pa.binary())]
     ['number', 'string', 'date', 'other']
+    >>> kind_of(pa.dictionary(pa.int8(), pa.string()))
+    'string'
     """
     types = pa.types
     if types.is_dictionary(data_type):

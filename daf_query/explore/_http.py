@@ -89,6 +89,8 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, dict[str, Any]]:
     >>> status, shown = failure(error, "SELECT name,\n  agee FROM cell")
     >>> status, shown["line"], shown["column"], shown["length"]
     (404, 2, 3, 4)
+    >>> failure(MemoryError())[0]
+    413
     """
     shown: dict[str, Any] = dict.fromkeys(("line", "column", "length", "remedy"))
     shown["error"] = type(error).__name__

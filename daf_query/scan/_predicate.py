@@ -137,6 +137,8 @@ def describe(predicate: Predicate) -> str:
 
     >>> describe(And((Compare("age", ">", 4), In("donor", ("a", "b"), is_negated=True))))
     "age > 4 AND donor NOT IN ('a', 'b')"
+    >>> describe(Opaque(pc.field("age") > 4, ("age",)))
+    '(age > 4)'
     """
     if isinstance(predicate, And | Or):
         word = " AND " if isinstance(predicate, And) else " OR "

@@ -131,6 +131,9 @@ def path_option(paths: Paths) -> str:
 
     >>> path_option(["a.daf.zarr", "b.daf.zarr"])
     '["a.daf.zarr", "b.daf.zarr"]'
+    >>> path_option([])
+    Traceback (most recent call last):
+    daf_storage.errors.InvalidInputError: no path was given; pass a path, a pattern or a list
     """
     if not paths:
         raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")

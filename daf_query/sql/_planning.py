@@ -213,7 +213,14 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
 
 
 class _Mode:
-    """The most frequent string of a group; of several the first in the alphabet."""
+    """The most frequent string of a group; of several the first in the alphabet.
+
+    >>> one, whole = _Mode(), _Mode()
+    >>> one.update(pa.array(["b", "a", None, "b", "c", "c"]))
+    >>> whole.merge([pa.array([each]) for each in one.state()])
+    >>> whole.evaluate().as_py(), _Mode().evaluate().as_py()
+    ('b', None)
+    """
 
     STATE: Final = [pa.list_(pa.string()), pa.list_(pa.int64())]
 

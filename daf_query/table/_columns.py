@@ -319,6 +319,8 @@ def encoded(strings: pa.Array, categories: pa.Array, is_ordered: bool) -> pa.Dic
     >>> strings = pa.array(["b", "x", None])
     >>> encoded(strings, pa.array(["b", "a"]), False).indices.to_pylist()
     [0, 2, None]
+    >>> encoded(strings.dictionary_encode(), pa.array(["b", "a"]), False).indices.to_pylist()
+    [0, 2, None]
     """
     if pa.types.is_dictionary(strings.type):
         distinct = encoded(strings.dictionary, categories, is_ordered)

@@ -295,7 +295,12 @@ def column_field(name: str, array: Any) -> pa.Field | None:
 
 
 def _comparable(values: Any) -> Values:
-    """Return values as predicates are evaluated on: numbers, or Arrow strings."""
+    """Return values as predicates are evaluated on: numbers, or Arrow strings.
+
+    >>> of_bytes = [np.array([b"a"], object), np.array([b"a"], "V1")]
+    >>> [str(_comparable(each).type) for each in (*of_bytes, np.array(["a"], object))]
+    ['binary', 'binary', 'string']
+    """
     if isinstance(values, pa.Array):
         plain = _COMPARABLE_TYPES.get(values.type)
         return values if plain is None else values.cast(plain)
@@ -397,7 +402,11 @@ def _root_of(store: ReadableStore, location: str) -> Any:
 
 
 def groups_of(group: Any) -> list[str]:
-    """Return the names of the groups directly below a group; what is malformed is none."""
+    """Return the names of the groups directly below a group; what is malformed is none.
+
+    >>> groups_of(None)
+    []
+    """
     try:
         return sorted(group.group_keys())
     except Exception:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
