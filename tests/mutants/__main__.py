@@ -6,10 +6,12 @@ import argparse
 import hashlib
 import itertools
 import os
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.mutants.covering import measure
@@ -20,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutants"
 LEFT_OUT = ("testing.py", "demo.py", "/web/")
 """The suites for other stores, what speaks to people, and what builds the page."""
+_OF_TORCH, _HAS_TORCH = re.compile("[Tt]orch|tensor"), find_spec("torch") is not None
+"""What no test executes where torch is not installed."""
 LEAST_PERCENT = 95.0
 """How many have to be noticed."""
 WITHOUT_EFFECT = Path(__file__).with_name("without_effect.txt")
@@ -34,7 +38,7 @@ def all_mutations(only: Sequence[str]) -> list[Mutation]:
         if not any(part in path for part in LEFT_OUT):
             if not only or any(part in path for part in only):
                 found += mutations(path, file.read_text())
-    return found
+    return [one for one in found if _HAS_TORCH or not _OF_TORCH.search(one.function)]
 
 
 def without_effect() -> set[str]:
