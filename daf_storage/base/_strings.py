@@ -170,7 +170,12 @@ def _encode_block(strings: pa.Array) -> memoryview:
 
 
 def string_offsets(strings: pa.Array) -> npt.NDArray[Any]:
-    """Return where each string begins in the buffer, and where the last one ends."""
+    """Return where each string begins in the buffer, and where the last one ends.
+
+    >>> nothing = pa.Array.from_buffers(pa.string(), 0, [None, *[pa.py_buffer(b"")] * 2])
+    >>> [string_offsets(each).tolist() for each in (pa.array(["a", "bc", "d"])[1:], nothing)]
+    [[1, 3, 4], [0]]
+    """
     is_large = pa.types.is_large_string(strings.type) or pa.types.is_large_binary(strings.type)
     buffer = strings.buffers()[1]
     if buffer is None or not buffer.size:  # Arrow allows that for no strings

@@ -224,6 +224,18 @@ class SidecarDocument:
         ------
         CorruptDataError
             It is no such document, or of another version.
+
+        Examples
+        --------
+        >>> SidecarDocument.parse('{"format": 0}')
+        Traceback (most recent call last):
+        daf_storage.errors.CorruptDataError: it has the format 0, not 1
+        >>> SidecarDocument.parse('{"format": 1, "arrays": {"nothing": []}, "checksums": {}}')
+        Traceback (most recent call last):
+        daf_storage.errors.CorruptDataError: its scalar 'sidecar_of' names what is no property
+        >>> SidecarDocument.parse("[]")
+        Traceback (most recent call last):
+        daf_storage.errors.CorruptDataError: its scalar 'sidecar_of' is malformed
         """
         try:
             values: dict[str, Any] = json.loads(text)
