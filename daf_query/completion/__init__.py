@@ -211,6 +211,8 @@ class SqlCompleter:
     [('age', 'column')]
     >>> [each.text for each in completer.completions("SELECT age FROM cell WHERE name = 'g")]
     ["GATA'"]
+    >>> {each.kind for each in completer.completions('SELECT "a')}  # only names are quoted
+    {'column'}
     """
 
     def __init__(self, session: DafSession) -> None:

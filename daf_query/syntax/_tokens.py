@@ -207,6 +207,9 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     --------
     >>> edited("a - b", [Edit(0, 0, "("), Edit(4, 5, "c"), Edit(5, 5, ")")])
     '(a - c)'
+    >>> edited("abc", [Edit(0, 2, "x"), Edit(1, 3, "y")])
+    Traceback (most recent call last):
+    ValueError: edits overlap at 1 of 'abc'
     """
     pieces, done = [], 0
     for first, last, new in sorted(edits, key=lambda edit: (edit.start, edit.stop)):

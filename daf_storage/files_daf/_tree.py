@@ -701,6 +701,8 @@ def property_path(key: str) -> str:
 
     >>> property_path("day/vectors/cell/age.data")
     'day/vectors/cell/age'
+    >>> property_path("day/other")
+    'day/other'
     """
     parts = key.split("/")
     groups = (*layout.SKELETON, kept.GROUP)

@@ -210,6 +210,11 @@ def request_failure(where: str, error: Exception, cloud: Cloud | None) -> errors
         What the library raised.
     cloud
         The cloud that was asked; None for a web server.
+
+    Examples
+    --------
+    >>> type(request_failure("x", FileNotFoundError(), None)).__name__
+    'SourceNotFoundError'
     """
     text = str(error)
     status = _STATUS.search(text)
