@@ -467,6 +467,12 @@ def fill_of(value: Any, storage_type: StorageType, stored: np.dtype[Any] | None 
     --------
     >>> fill_of("NaN", StorageType.FLOAT32)
     np.float32(nan)
+    >>> stored = "0x7fc00001", "0x3fc00000", "-Infinity"  # Zarr v3 has NaNs of all kinds by bits
+    >>> found = np.array([fill_of(each, StorageType.FLOAT32) for each in stored], "f4")
+    >>> [hex(bits) for bits in found.view("u4")]
+    ['0x7fc00001', '0x3fc00000', '0xff800000']
+    >>> fill_of("0xfff0000000000000", StorageType.FLOAT64)
+    np.float64(-inf)
     """
     if value is None:
         return None

@@ -12,14 +12,12 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
 from daf_storage.trees import FORMATS, ArrayMetadata, ZarrFormat, ZarrVersion, _metadata
-from daf_storage.trees._metadata import MAX_DOCUMENT_BYTES, fill_of, read_document
+from daf_storage.trees._metadata import MAX_DOCUMENT_BYTES, read_document
 from tests.support import there
 
 MISSING = object()
@@ -240,18 +238,3 @@ def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.Mon
             patch.setattr(_metadata, limit, 3)
             with pytest.raises(errors.CorruptDataError, match="has 4 bytes"):
                 read_document(snapshot, name, what="a")
-
-
-@pytest.mark.parametrize(
-    ("text", "dtype", "bits"),
-    [
-        ("0x7fc00000", "f4", 0x7FC00000),
-        ("0x3fc00000", "f4", 0x3FC00000),
-        ("0xfff0000000000000", "f8", 0xFFF0000000000000),
-        ("-Infinity", "f4", 0xFF800000),
-    ],
-)
-def test_floats_that_are_written_as_their_bits(text: str, dtype: str, bits: int) -> None:
-    """Zarr v3 writes NaNs of all kinds so."""
-    found = fill_of(text, StorageType.of(np.dtype(dtype)))
-    assert int(np.array(found, dtype).view(f"u{dtype[1]}")) == bits
