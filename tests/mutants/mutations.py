@@ -2,10 +2,11 @@
 
 Left out is what no test should pin: words for people (messages, ``__repr__``), how far a progress
 bar moves, how much memory a cached object is said to take (``nbytes``), and what is outside of
-functions: constants of modules, where the sizes of blocks and caches are, and default arguments.
-Nor how long something is thought to take (``_ns``, ``cost``), by which one of two ways to the same
-values is chosen; whether a copy is made that need not be (``copy=False``); and the 1 of
-``max(n, 1)``, where nothing is to be divided by 0, or a block has one row at least.
+functions: constants of modules, where the sizes of blocks and caches are, and default arguments;
+and with them which side of such a limit a number is on that equals it.  Nor is changed how long
+something is thought to take (``_ns``, ``cost``), by which one of two ways to the same values is
+chosen; whether a copy is made that need not be (``copy=False``); nor the 1 of ``max(n, 1)``, where
+nothing is to be divided by 0, or a block has one row at least.
 
 Neither is ``return False`` made ``return None``, which is as false, nor ``strict=`` of a ``zip``
 changed, by which a programmer says that two lengths are the same, nor ``raise AssertionError``
@@ -53,6 +54,8 @@ _OTHERS = (
 _LEFT_OUT = re.compile("__repr__|__str__|nbytes|_cost|cost_bytes|.*_ns|_mix")
 """Functions for people, for a limit that nobody counts on to the byte, for a choice between two ways
 to the same, and for hashes that are compared with their like alone."""
+
+_LIMIT = re.compile("^_?[A-Z0-9_]*(MAX|MOST|LONGEST|FEW|MANY|SMALL|LARGE|KEPT|BLOCK|SECONDS)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,12 @@ def _within(root: ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
         ]
 
 
+def _is_at_limit(node: ast.Compare, op: ast.cmpop) -> bool:
+    """Return whether a number is compared with a limit that is a constant of a module."""
+    names = (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+    return isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) and any(map(_LIMIT.search, names))
+
+
 def _is_assertion(node: ast.Raise) -> bool:
     """Return whether an error says that nobody gets here."""
     raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
@@ -199,7 +208,7 @@ def _of_node(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 
 def _of_expression(node: ast.expr) -> Iterator[tuple[ast.expr, str]]:
     match node:
-        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS:
+        case ast.Compare(ops=[op]) if type(op) in _COMPARISONS and not _is_at_limit(node, op):
             changed = ast.Compare(node.left, [_COMPARISONS[type(op)]], node.comparators)
             yield node, ast.unparse(changed)
         case ast.BinOp(op=op) if type(op) in _OPERATORS:
