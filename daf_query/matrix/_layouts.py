@@ -51,7 +51,7 @@ from daf_storage.base import (
     runs_of_chunks,
     spans_of_length,
 )
-from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
+from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered, scipy_index_dtype
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Ranges, StoredArray
 from daf_storage.upkeep import can_have_sidecar
@@ -404,8 +404,8 @@ def csr_of_blocks(
     is_ordered
         Whether each is stored once; of a file of others, those that are not are added up.
     """
-    index_dtype = np.int32 if max(count, *shape) < 2**31 else np.int64
-    indices, data, stop = np.empty(count, index_dtype), np.empty(count, dtype), 0
+    indices = np.empty(count, scipy_index_dtype(max(count, *shape)))
+    data, stop = np.empty(count, dtype), 0
     sizes = [np.zeros(1, np.int64)]
     for counts, columns, values in blocks:
         sizes.append(counts)
@@ -417,8 +417,7 @@ def csr_of_blocks(
         data[start:stop] = values
     indices.resize(stop, refcheck=False)
     data.resize(stop, refcheck=False)
-    if stop >= 2**31:
-        indices = indices.astype(np.int64, copy=False)
+    indices = indices.astype(scipy_index_dtype(max(count, stop, *shape)), copy=False)
     indptr = np.cumsum(np.concatenate(sizes)).astype(indices.dtype)
     result: Any = sp.csr_array(shape, dtype=dtype)
     result.data, result.indices, result.indptr = data, indices, indptr

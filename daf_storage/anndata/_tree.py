@@ -77,7 +77,7 @@ def _scalar(tree: Tree, place: Place) -> tuple[Property, str] | None:
             return None
         encoding = elements.encoding_of(elements.node_at(tree, path))
         library = "python" if encoding else ""
-        if shape not in ((), (1,)) or (shape and encoding):  # anndata takes old ones for scalars
+        if shape not in ((), (1,)):  # anndata takes old ones for scalars
             return None
         is_string = encoding == "string" and dtype == np.dtype(object)
         is_known = encoding == "numeric-scalar" and dtype.kind in _PYTHON and dtype != np.float16

@@ -221,7 +221,7 @@ def _mapped(array: StoredArray, part: Part, used_bytes: int) -> StoredArray:
 def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
     """Return the rows of a matrix as columns, which lie in files that vanish with them."""
     (n_rows, n_columns), nnz = stored.info.shape, int(stored.colptr()[-1])
-    index = StorageType.INT64 if n_columns >= 1 << 31 else StorageType.INT32
+    index = index_type(n_columns, StorageType.INT32)
     has_values = stored.has_values()
     out = EmptySparse(
         colptr=np.zeros(n_rows + 1, np.int64),
