@@ -174,6 +174,11 @@ class MemoryArray(StoredArray):
         If they are known before.
     is_mappable
         Whether any part of it is read at once, as of what is mapped.
+
+    Examples
+    --------
+    >>> MemoryArray(lambda: pa.array(["a", ""])).read().tolist()
+    ['a', '']
     """
 
     def __init__(
@@ -406,7 +411,12 @@ class Ranges:
         target[(to_rows, *target_rest)] = source[(from_rows, *source_rest)]
 
     def taken(self, source: AnyArray) -> AnyArray:
-        """Return them, one after the other, as a new array; the source is contiguous."""
+        """Return them, one after the other, as a new array; the source is contiguous.
+
+        >>> Ranges.joined(np.array([5]), np.array([64])).taken(np.zeros(10))
+        Traceback (most recent call last):
+        IndexError: the ranges leave the array
+        """
         size, total = self.sizes.size, self.size
         if not size * _SHORT_ELEMENTS <= total < size * _HUGE_ELEMENTS:
             out = np.empty((total, *source.shape[1:]), source.dtype)
