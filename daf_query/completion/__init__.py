@@ -154,6 +154,15 @@ def _read_words(text: str, tokens: Sequence[Token]) -> tuple[_Word, ...]:
 
 
 def _place_after(words: Sequence[_Word]) -> Place:
+    """Return what may stand after some words.
+
+    >>> after = ["", "EXPLAIN", "SELECT", "SELECT * FROM", "SELECT * FROM cell ,", "SELECT age ,"]
+    >>> after += ["SELECT f ( x ,", "SELECT * FROM f ( ) ,", "SELECT * FROM a JOIN b ,", ","]
+    >>> [_place_after([(word, word) for word in each.split()]) for each in after[:6]]
+    ['beginning', 'beginning', 'expression', 'table', 'table', 'expression']
+    >>> [_place_after([(word, word) for word in each.split()]) for each in after[6:]]
+    ['expression', 'table', 'table', 'expression']
+    """
     if not words or [word for word, _ in words] == ["EXPLAIN"]:
         return "beginning"
     if words[-1][0] in (*_TABLE_FOLLOWS, "TABLE"):

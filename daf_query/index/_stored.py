@@ -218,7 +218,14 @@ def check_items(items: npt.NDArray[Any]) -> None:
 
 
 def _check_boxes(children: npt.NDArray[Any], parents: npt.NDArray[Any], node_size: int) -> None:
-    """Raise unless each node's box contains those of its children, except where these are NaN."""
+    """Raise unless each node's box contains those of its children, except where these are NaN.
+
+    >>> children = np.array([[0.0, 0, 1, 1], [2, 2, 3, 3], [np.nan] * 4])
+    >>> _check_boxes(children, np.array([[0.0, 0, 3, 3], [9, 9, 9, 9]]), 2)
+    >>> _check_boxes(children, np.array([[0.0, 1, 3, 3], [9, 9, 9, 9]]), 2)
+    Traceback (most recent call last):
+    daf_query.index._stored.UnfitIndexError: the boxes of its nodes do not contain those below them
+    """
     starts = np.arange(0, len(children), node_size)
     low = np.fmin.reduceat(children[:, :2], starts, axis=0)
     high = np.fmax.reduceat(children[:, 2:], starts, axis=0)

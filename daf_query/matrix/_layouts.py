@@ -502,7 +502,11 @@ def index_of(rows: Selection, columns: Selection) -> Any:
 
 
 def _as_slice(positions: Positions) -> slice | Positions:
-    """Return a range of neighbours as a slice, which needs no copy."""
+    """Return a range of neighbours as a slice, which needs no copy.
+
+    >>> [_as_slice(np.array(each, int)) for each in ([3, 4, 5], [3, 5, 4, 6], [])]
+    [slice(3, 6, None), array([3, 5, 4, 6]), array([], dtype=int64)]
+    """
     is_range = positions.size > 0 and bool(np.all(np.diff(positions) == 1))
     return slice(int(positions[0]), int(positions[-1]) + 1) if is_range else positions
 

@@ -448,6 +448,17 @@ def _fitting(fill: Any, dtype: np.dtype[Any], what: str) -> Any:
     ------
     InvalidInputError
         It does not fit, or is no single value.
+
+    Examples
+    --------
+    >>> fits = [(0.1, "f4"), (np.inf, "f4"), (2, "i1"), (2.0, "i1"), (True, "?"), ("a", "O")]
+    >>> [_fitting(fill, np.dtype(dtype), "x").item() for fill, dtype in fits]
+    [0.10000000149011612, inf, 2, 2, True, 'a']
+    >>> from contextlib import suppress
+    >>> lacking = [(1e300, "f4"), (300, "i1"), (2.5, "i1"), (True, "i1"), (1, "O"), ([1], "i1")]
+    >>> for fill, dtype in lacking:
+    ...     with suppress(errors.InvalidInputError):
+    ...         print(_fitting(fill, np.dtype(dtype), "x"))
     """
     of_strings, is_rounded = dtype.kind == "O", dtype.kind == "f"
     try:

@@ -182,9 +182,13 @@ def _all_of(selections: Selections) -> Selections:
 
 
 def _among(rows: Positions, offsets: Positions) -> tuple[Positions, Positions]:
-    """Return which of the offsets are among the rows, and which of the rows they are."""
-    if not rows.size or not offsets.size or rows[0] > offsets[-1] or rows[-1] < offsets[0]:
-        return NONE.positions, NONE.positions
+    """Return which of the offsets are among the rows, and which of the rows they are.
+
+    >>> [each.tolist() for each in _among(np.array([2, 5, 9]), np.array([0, 2, 5, 6, 9, 10]))]
+    [[1, 2, 4], [0, 1, 2]]
+    >>> [each.tolist() for each in _among(np.array([], int), np.array([0, 2]))]
+    [[], []]
+    """
     own = np.searchsorted(rows, offsets)
     is_there = own < rows.size
     is_there[is_there] = rows[own[is_there]] == offsets[is_there]

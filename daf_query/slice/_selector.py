@@ -352,7 +352,13 @@ def is_table(selector: object) -> bool:
 
 
 def _are_pairs(selector: Any) -> bool:
-    """Return whether a selector lists a data set and a name each, as a MultiIndex of pandas may."""
+    """Return whether a selector lists a data set and a name each, as a MultiIndex of pandas may.
+
+    >>> [_are_pairs(each) for each in ([("a", "x")], (("a", "x"),), [("a", "x"), ("b", 1)])]
+    [True, True, False]
+    >>> [_are_pairs(each) for each in ([], ["ab"], [("a", "x", "y")], ("a", "x"), "ab", 5)]
+    [False, False, False, False, False, False]
+    """
     is_list = isinstance(selector, list | tuple) and isinstance(next(iter(selector), None), tuple)
     if not is_list and getattr(selector, "nlevels", 1) != 2:
         return False

@@ -316,6 +316,11 @@ def _items(value: Any) -> list[Any] | None:
     """Return the values of a list, a flat array, a series or a set; None of anything else.
 
     NaN among strings is how pandas writes a missing one.
+
+    >>> _items(("a", math.nan)), _items({3, 1}), _items(np.array([1.5])), _items([math.nan])
+    (['a', None], [1, 3], [np.float64(1.5)], [nan])
+    >>> [_items(each) for each in ("ab", b"ab", {"a": 1}, np.ones((1, 1)), np.array(1), 5)]
+    [None, None, None, None, None, None]
     """
     is_one = isinstance(value, str | bytes | bytearray | memoryview | Mapping | pa.Scalar)
     if is_one or getattr(value, "ndim", 1) != 1 or not isinstance(value, Iterable):

@@ -591,7 +591,12 @@ def _around(line: str, place: int) -> tuple[str, int]:
 
 
 def clauses_of(predicate: str) -> list[Token]:
-    """Return the first tokens of ORDER BY, LIMIT and OFFSET, outside of brackets."""
+    """Return the first tokens of ORDER BY, LIMIT and OFFSET, outside of brackets.
+
+    >>> given = "(x ORDER BY y LIMIT 2) > 1 order by z LIMIT 3 OFFSET 1 LIMIT x"
+    >>> [(token.text, token.start) for token in clauses_of(given)]
+    [('ORDER', 27), ('LIMIT', 38), ('OFFSET', 46)]
+    """
     clauses = []
     depth = 0
     tokens = tokens_of(predicate)

@@ -110,7 +110,15 @@ class Report:
 
 
 def scalar_value(value: Any) -> Any:
-    """Return a value of ``uns`` that Daf can hold as a scalar; None for anything else."""
+    """Return a value of ``uns`` that Daf can hold as a scalar; None for anything else.
+
+    >>> held = (2**63 - 1, -(2**63), True, 0.5, "a", np.str_("b"), np.int8(1), np.bool_(1))
+    >>> [scalar_value(each) for each in held]
+    [9223372036854775807, -9223372036854775808, True, 0.5, 'a', 'b', np.int8(1), np.True_]
+    >>> others = (2**63, -(2**63) - 1, np.float16(1), np.datetime64(0, "s"), [1], None, b"a")
+    >>> [scalar_value(each) for each in others]
+    [None, None, None, None, None, None, None]
+    """
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return None
     if isinstance(value, np.str_):  # which is a str, too

@@ -203,6 +203,12 @@ def _is_put(item: Any, out: AnyArray, number: int) -> bool:
 
 
 def _common_type(flat: AnyArray) -> StorageType:
+    """Return the type of Python's numbers.
+
+    >>> given = [[True], [True, 1], [2**63 - 1], [2**63], [1, 0.5], []]
+    >>> [_common_type(np.array(each, object)).value for each in given]
+    ['Bool', 'Int64', 'Int64', 'UInt64', 'Float64', 'Float64']
+    """
     types = set(map(type, flat))
     if types and all(issubclass(t, bool | np.bool_) for t in types):
         return StorageType.BOOL
@@ -437,7 +443,14 @@ def _from_sequence(value: Sequence[Any], *, what: str) -> AnyArray:
 
 
 def _element_types(value: Iterable[Any], *, what: str) -> set[type]:
-    """Return the types of the elements of a list and of the lists and arrays in it."""
+    """Return the types of the elements of a list and of the lists and arrays in it.
+
+    >>> _element_types(range(2), what="x"), _element_types([1], what="x")
+    ({<class 'int'>}, {<class 'int'>})
+    >>> found = _element_types([[1], np.zeros(1, np.int8), ("a",)], what="x")
+    >>> sorted(each.__name__ for each in found)
+    ['int', 'int8', 'list', 'ndarray', 'str', 'tuple']
+    """
     if isinstance(value, range):
         return {int}
     types = set(map(type, value))

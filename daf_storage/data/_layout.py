@@ -535,13 +535,23 @@ def sparse_positions(node: Node, count: int, length: int, what: str) -> AnyArray
 
 
 def are_positions(nzind: AnyArray, length: int) -> bool:
-    """Return whether these are positions in a sparse vector: they rise, within 1 to its length."""
+    """Return whether these are positions in a sparse vector: they rise, within 1 to its length.
+
+    >>> [are_positions(np.array(each, int), 4) for each in ([], [1, 4], [0, 2], [2, 5], [2, 2])]
+    [True, True, False, False, False]
+    """
     is_within = not nzind.size or (nzind[0] >= 1 and nzind[-1] <= length)
     return bool(is_within and np.all(nzind[1:] > nzind[:-1]))
 
 
 def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
-    """Return whether these say where columns begin: they rise from 1 to the end of the last."""
+    """Return whether these say where columns begin: they rise from 1 to the end of the last.
+
+    >>> [is_colptr(np.array(each), 2, 3) for each in ([1, 1, 4], [1, 5, 4], [1, 4], [0, 1, 4])]
+    [True, False, False, False]
+    >>> is_colptr(np.array([1, 1, 3]), 2, 3), is_colptr(np.array([1]), 0, 0)
+    (False, True)
+    """
     is_long = colptr.shape == (n_columns + 1,) and colptr[0] == 1 and colptr[-1] == nnz + 1
     return bool(is_long and np.all(colptr[1:] >= colptr[:-1]))
 

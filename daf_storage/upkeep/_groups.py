@@ -142,6 +142,11 @@ def _positions(group: Any, number: int, n_entries: int) -> npt.NDArray[np.int64]
 
 
 def _integers(values: Any, what: str) -> AnyArray:
+    """Return whole numbers in one dimension, which of nothing may have any type.
+
+    >>> [_integers(each, "x").dtype.kind for each in ([1, 2], [], np.zeros(0, "u1"), np.uint8([1]))]
+    ['i', 'i', 'u', 'u']
+    """
     found = np.asarray(values)
     if not found.size and found.ndim == 1 and found.dtype.kind not in "iu":
         return np.empty(0, np.int64)
