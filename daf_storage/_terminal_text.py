@@ -45,6 +45,11 @@ def text_width(text: str) -> int:
 
 
 def _width_of(character: str) -> int:
+    r"""Return how many columns of a terminal a character takes.
+
+    >>> [_width_of(each) for each in ("a", "漢", "\u0301", "\u200b")]
+    [1, 2, 0, 0]
+    """
     if unicodedata.category(character) in _WITHOUT_WIDTH:
         return 0
     return 2 if unicodedata.east_asian_width(character) in _WIDE else 1

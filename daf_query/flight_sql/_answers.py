@@ -336,7 +336,11 @@ def _digest(token: str) -> bytes:
 
 
 def _password(credentials: str) -> str:
-    """Return the password of ``user:password`` in base 64, which Go leaves without padding."""
+    """Return the password of ``user:password`` in base 64, which Go leaves without padding.
+
+    >>> _password("dTpwOnE"), _password("dTpwOnE="), _password("*")
+    ('p:q', 'p:q', '')
+    """
     padded = credentials + "=" * (-len(credentials) % 4)
     try:
         return base64.b64decode(padded, validate=True).decode().partition(":")[2]
@@ -450,6 +454,13 @@ def _check(row: pa.RecordBatch, limits: FlightSqlLimits) -> None:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether values of a type lie in a row as they are.
+
+    >>> kinds = [pa.string_view(), pa.binary_view(), pa.list_(pa.int8())]
+    >>> kinds += [pa.dictionary(pa.int8(), pa.string()), pa.run_end_encoded(pa.int32(), pa.int8())]
+    >>> _is_plain(pa.string()), any(map(_is_plain, kinds))
+    (True, False)
+    """
     types = pa.types
     is_view = types.is_string_view(kind) or types.is_binary_view(kind)
     is_coded = types.is_dictionary(kind) or types.is_run_end_encoded(kind)

@@ -208,7 +208,17 @@ def _header(data: npt.NDArray[np.uint8]) -> tuple[int, int]:
 
 
 def check_items(items: npt.NDArray[Any]) -> None:
-    """Raise unless each item is there once."""
+    """Raise unless each item is there once.
+
+    >>> check_items(np.array([1, 0], "u4")), check_items(np.array([], "u4"))
+    (None, None)
+    >>> check_items(np.array([0, 2], "u4"))
+    Traceback (most recent call last):
+    daf_query.index._stored.UnfitIndexError: it names rows that there are not
+    >>> check_items(np.array([0, 0], "u4"))
+    Traceback (most recent call last):
+    daf_query.index._stored.UnfitIndexError: it names rows twice and others not at all
+    """
     is_there = np.zeros(len(items), np.bool_)
     if int(items.max(initial=0)) >= max(len(items), 1):
         raise UnfitIndexError("it names rows that there are not")

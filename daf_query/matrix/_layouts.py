@@ -512,7 +512,11 @@ def _as_slice(positions: Positions) -> slice | Positions:
 
 
 def _runs(positions: Positions) -> Iterator[Span]:
-    """Yield the runs of neighbours in a list of positions, of one at least."""
+    """Yield the runs of neighbours in a list of positions, of one at least.
+
+    >>> [(run.start, run.stop) for run in _runs(np.array([3, 4, 7, 5]))]
+    [(3, 5), (7, 8), (5, 6)]
+    """
     for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):
         yield Span(int(run[0]), int(run[-1]) + 1)
 

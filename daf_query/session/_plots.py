@@ -299,6 +299,11 @@ def shown_strings(values: Any) -> Any:
 
 
 def _is_pair(components: Any, length: int) -> bool:
+    """Return whether these are two positions below a length.
+
+    >>> [_is_pair(each, 2) for each in ((0, 1), [1, np.int64(0)], (0, 2), (-1, 0), (0,), (0, 0.5))]
+    [True, True, False, False, False, False]
+    """
     return (
         isinstance(components, list | tuple)
         and len(components) == 2

@@ -248,6 +248,11 @@ def _string(value: str) -> str:
 
 
 def _time(value: Any) -> str:
+    """Return a date or a time as SQL writes it.
+
+    >>> [_time(each) for each in (dt.date(2024, 1, 2), np.datetime64("2024"), np.datetime64("NaT"))]
+    ["DATE '2024-01-02'", "DATE '2024-01-01'", 'NULL']
+    """
     zone = ""
     if getattr(value, "tzinfo", None) is not None:
         zone, value = ', "+00:00"', value.astimezone(dt.UTC).replace(tzinfo=None)

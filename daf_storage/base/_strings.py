@@ -317,6 +317,11 @@ def _parquet_file(payload: memoryview, count: int) -> bytes:
 
 
 def _varint(number: int) -> bytes:
+    r"""Return a number in as many bytes as it needs, seven bits each.
+
+    >>> _varint(127), _varint(128), _varint(300)
+    (b'\x7f', b'\x80\x01', b'\xac\x02')
+    """
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -190,7 +190,14 @@ def _of_objects(
 
 
 def _is_put(item: Any, out: AnyArray, number: int) -> bool:
-    """Put a number into an array; return whether it is that number, or a float that is rounded."""
+    """Put a number into an array; return whether it is that number, or a float that is rounded.
+
+    >>> bytes_, floats = np.zeros(1, np.int8), np.zeros(1, np.float32)
+    >>> [_is_put(each, bytes_, 0) for each in (127, 128, 1.5, 2.0, np.inf, "a")]
+    [True, False, False, True, False, False]
+    >>> [_is_put(each, floats, 0) for each in (0.1, 1e300, np.inf, np.nan, 2**24 + 1)]
+    [True, False, True, True, False]
+    """
     try:
         with np.errstate(all="ignore"):
             out[number] = item

@@ -81,7 +81,12 @@ def number_strings(values: AnyArray) -> pa.Array:
 
 
 def is_same_scalar(one: object, other: object) -> bool:
-    """Return whether two scalars have the same type and value; NaN is equal to itself."""
+    """Return whether two scalars have the same type and value; NaN is equal to itself.
+
+    >>> pairs = (np.nan, np.nan), (1, 1), (np.nan, 1.0), (1, 1.0), (1, 2)
+    >>> [is_same_scalar(*pair) for pair in pairs]
+    [True, True, False, False, False]
+    """
     return type(one) is type(other) and bool(one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
 
 

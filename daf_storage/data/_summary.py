@@ -394,7 +394,13 @@ def _sparse(stored: StoredVector, budget: PreviewBudget) -> pa.Array | str:
 
 
 def _spread(length: int, most: int, pieces: int = _PIECES, chunk: int = 1) -> list[Span]:
-    """Return ranges that are apart, each at the beginning of a chunk."""
+    """Return ranges that are apart, each at the beginning of a chunk.
+
+    >>> [[(each.start, each.stop) for each in _spread(length, 4, 2, 5)] for length in (0, 4, 21)]
+    [[], [(0, 4)], [(0, 2), (15, 17)]]
+    >>> [(each.start, each.stop) for each in _spread(7, 6, 3)]
+    [(0, 2), (2, 4), (5, 7)]
+    """
     if length <= most:
         return [Span(0, length)] if length else []
     size = max(most // pieces, 1)

@@ -346,7 +346,14 @@ def _share_of(spans: list[Span], share: float) -> list[Span]:
 
 
 def _along(span: Span, chunk: int) -> dict[int, tuple[slice, ...]]:
-    """Return what a range of one dimension takes of each chunk along it, and where that goes."""
+    """Return what a range of one dimension takes of each chunk along it, and where that goes.
+
+    >>> for number, (taken, goes) in _along(Span(3, 9), 4).items():
+    ...     print(number, taken, goes)
+    0 slice(3, 4, None) slice(0, 1, None)
+    1 slice(0, 4, None) slice(1, 5, None)
+    2 slice(0, 1, None) slice(5, 6, None)
+    """
     found = {}
     for number in range(span.start // chunk, -(-span.stop // chunk)):
         start = number * chunk

@@ -377,7 +377,11 @@ def _encoding(codecs: list[Codec], dtype: np.dtype[Any] | None, rank: int) -> Ch
 
 
 def _axes_of(value: Any, rank: int) -> tuple[int, ...]:
-    """Return an order of dimensions; ``ValueError`` if it is none."""
+    """Return an order of dimensions; ``ValueError`` if it is none.
+
+    >>> _axes_of("C", 2), _axes_of("F", 2), _axes_of([1, 0], 2)
+    ((0, 1), (1, 0), (1, 0))
+    """
     if value in ("C", "F"):  # of writers before Zarr v3 was settled
         return tuple(range(rank) if value == "C" else reversed(range(rank)))
     axes = lengths_of(value)
