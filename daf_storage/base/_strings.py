@@ -275,7 +275,14 @@ def _stored_bytes(strings: pa.Array) -> int:
 
 
 def _parquet_file(payload: memoryview, count: int) -> bytes:
-    """Return a Parquet file whose only page is ``payload``."""
+    r"""Return a Parquet file whose only page is ``payload``.
+
+    >>> import textwrap
+    >>> print(*textwrap.wrap(_parquet_file(memoryview(b"\1\0\0\0a"), 1).hex(), 80), sep="\n")
+    504152311500150a150a2c1502150015061506000001000000611502192c4806736368656d611502
+    00150c2500180173001602191c191c26081c150c1915001918017315001602162c162c2608000016
+    2c160200003b00000050415231
+    """
     size = len(payload)
     page_header = _struct(
         (1, _I32, 0),

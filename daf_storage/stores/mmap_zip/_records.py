@@ -140,13 +140,23 @@ def padding_bytes(unpadded: int) -> int:
 
 
 def local_header_bytes(raw_name: bytes, offset: int) -> int:
-    """Return the length of the local header that is written at ``offset``."""
+    """Return the length of the local header that is written at ``offset``.
+
+    >>> local_header_bytes(b"a/b", 3) == len(pack_local(b"a/b", 5, 7, 3))
+    True
+    """
     length = _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
     return length + padding_bytes(offset + length)
 
 
 def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
-    """Return the local header of an entry that begins at ``offset``; its data are aligned."""
+    r"""Return the local header of an entry that begins at ``offset``; its data are aligned.
+
+    >>> import textwrap
+    >>> print(*textwrap.wrap(pack_local(b"a/b", 5, 7, 0).hex(), 80), sep="\n")
+    504b03042d00000800000000210007000000ffffffffffffffff03001f00612f6201001000050000
+    00000000000500000000000000f1da070000000000000000
+    """
     padding = padding_bytes(offset + _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size)
     pad = b""
     if padding:
@@ -159,7 +169,13 @@ def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes
 
 
 def pack_central(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
-    """Return the central record of an entry that is stored."""
+    r"""Return the central record of an entry that is stored.
+
+    >>> import textwrap
+    >>> print(*textwrap.wrap(pack_central(b"a/b", 5, 7, 64).hex(), 80), sep="\n")
+    504b01021e032d00000800000000210007000000ffffffffffffffff03001c000000000000000000
+    a481ffffffff612f6201001800050000000000000005000000000000004000000000000000
+    """
     lengths = (len(raw_name), _CENTRAL_EXTRA.size, 0, 0, 0)
     made = (_MADE_BY, _ZIP64_VERSION, UTF8_FLAG, STORED, 0, _DATE)
     fixed = _CENTRAL.pack(CENTRAL_SIGNATURE, *made, crc, _NONE32, _NONE32, *lengths, _MODE, _NONE32)
@@ -176,7 +192,14 @@ def pack_entry(name: str, size_bytes: int, crc: int, offset: int) -> Entry:
 
 
 def pack_tail(count: int, size_bytes: int, offset: int) -> bytes:
-    """Return the three records that end an archive with this central directory."""
+    r"""Return the three records that end an archive with this central directory.
+
+    >>> import textwrap
+    >>> print(*textwrap.wrap(pack_tail(2, 300, 70).hex(), 80), sep="\n")
+    504b06062c000000000000001e032d00000000000000000002000000000000000200000000000000
+    2c010000000000004600000000000000504b060700000000720100000000000001000000504b0506
+    00000000ffffffffffffffffffffffff0000
+    """
     made = (_END64.size - 12, _MADE_BY, _ZIP64_VERSION, 0, 0)
     end64 = _END64.pack(END64_SIGNATURE, *made, count, count, size_bytes, offset)
     locator = _LOCATOR.pack(LOCATOR_SIGNATURE, 0, offset + size_bytes, 1)
