@@ -60,6 +60,9 @@ class Typed:
         >>> typed = typed_at("SELECT c. FROM cell AS c, gene", 9)
         >>> typed.tables({("cell",), ("gene",)})
         {'c': ('cell',), 'gene': ('gene',)}
+        >>> typed = typed_at("SELECT x FROM a.cell c, gene JOIN s.t.u AS k ON true", 8)
+        >>> typed.tables({("a", "cell"), ("gene",), ("s", "t", "u")})
+        {'c': ('a', 'cell'), 'gene': ('gene',), 'k': ('s', 't', 'u')}
         """
         found: dict[str, tuple[str, ...]] = {}
         words, clause = (*self.words, *[("", "")] * 3), ""
@@ -86,6 +89,15 @@ def typed_at(sql: str, cursor: int) -> Typed | None:
     >>> typed = typed_at("SELECT X['CD8 FROM cell", 13)
     >>> typed.place, typed.owner, typed.prefix, typed.start
     ('entry', 'X', 'CD8', 10)
+    >>> for sql in ("SELECT 1; SELECT ag", "SELECT a.b.c", 'SELECT "a""b', "x WHERE n = 'it''s"):
+    ...     typed = typed_at(sql, len(sql))
+    ...     print(typed.place, typed.prefix, typed.start, typed.qualifier, [typed.owner])
+    expression ag 17 () ['']
+    expression c 11 ('a', 'b') ['']
+    expression a"b 7 () ['']
+    value it's 13 () ['n']
+    >>> [typed_at(sql, len(sql)) for sql in ("SELECT x -- ab", "SELECT 12", "SELECT 'a")]
+    [None, None, None]
     """
     text = f"{sql[:cursor]}x"  # the last token shows where the cursor stands
     tokens = tokens_of(text)

@@ -551,6 +551,9 @@ class Statement:
         >>> listed = next(node["InList"]["list"] for _, node in statement.nodes if "InList" in node)
         >>> len(listed), len(statement.constants_in(listed))
         (1, 21)
+        >>> short = parsed("SELECT age IN (1, 'a')")
+        >>> short.constants_in(next(n["InList"]["list"] for _, n in short.nodes if "InList" in n))
+        [Number(text='1'), 'a']
         """
         constants = list(_constants(listed) or ())
         if not constants:

@@ -269,6 +269,11 @@ def placeholders(text: str) -> list[Placeholder]:
     >>> found = placeholders("age > $least AND donor NOT IN ($donors) -- $no")
     >>> [(each.name, each.of_list, each.is_negated) for each in found]
     [('least', False, False), ('donors', True, True)]
+    >>> found = placeholders("? < 1 AND a IN ? AND b IN (?) AND c IN (?, 1) AND (?)")
+    >>> [(each.name, each.of_list, each.is_bracketed) for each in found[:3]]
+    [('1', False, False), ('2', True, False), ('3', True, True)]
+    >>> [(each.name, each.of_list, each.start, each.stop) for each in found[2:]]
+    [('3', True, 26, 29), ('4', False, 40, 41), ('5', False, 51, 52)]
     """
     tokens = tokens_of(text) if "$" in text or "?" in text else ()
     written = ["", "", "", *(token.text for token in tokens), ""]
@@ -335,6 +340,8 @@ def without_direction(item: str) -> tuple[str, bool, bool]:
 
     >>> without_direction("age % 2 desc nulls last"), without_direction("age")
     (('age % 2', False, False), ('age', True, False))
+    >>> [without_direction(each) for each in ("x ASC NULLS FIRST", "x NULLS", "asc")]
+    [('x', True, True), ('x NULLS', True, False), ('asc', True, False)]
     """
     tokens, place, is_ascending = list(tokens_of(item)), "", True
     if len(tokens) > 2 and tokens[-2].is_word("NULLS") and tokens[-1].is_word("FIRST", "LAST"):
