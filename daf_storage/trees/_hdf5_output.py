@@ -139,10 +139,10 @@ class OutputFile:
             done += count
         view[done:] = bytes(len(view) - done)
         for offset, kept in self._refused:
-            start = max(offset, self._at)
-            stop = min(offset + len(kept or b""), self._at + len(view))
-            if kept is not None and start < stop:
-                view[start - self._at : stop - self._at] = kept[start - offset : stop - offset]
+            data = kept or b""
+            start, stop = max(offset, self._at), min(offset + len(data), self._at + len(view))
+            if start < stop:
+                view[start - self._at : stop - self._at] = data[start - offset : stop - offset]
         return len(view)
 
     def write(self, data: bytes) -> int:
