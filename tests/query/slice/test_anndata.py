@@ -130,12 +130,12 @@ class TestChoices:
     ) -> None:
         """The smallest come first; one warning names the others and says how to get them."""
         with pytest.warns(AnnDataWarning) as warned:
-            found = part.to_anndata(max_bytes=400, layers=False, varm=False, varp=False)
+            found = part.to_anndata(max_bytes=344, layers=False, varm=False, varp=False)
         assert sorted(found.obsm) == ["category", "frame", "sparse", "sparse_half"]
         assert sorted(found.obsp) == ["columns", "distances"]
         [message] = [str(item.message) for item in warned]
         assert "leaves out obsm['X_pca'] (about 160 bytes), obsp['dense'] (about 200" in message
-        assert "max_bytes=400" in message
+        assert "max_bytes=344" in message
         assert "(obsm=['X_pca'], on the command line: --obsm X_pca)" in message
         lower(monkeypatch, anndata_bytes=80)
         assert re.search(
