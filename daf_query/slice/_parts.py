@@ -550,23 +550,9 @@ def row_sizes(figures: Figures, *, are_exact: bool) -> npt.NDArray[np.float64]:
 
 
 def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
-    """Return the values: ``csr_array`` if sparse, else ``ndarray``.
-
-    Raises
-    ------
-    InvalidInputError
-        A matrix or an axis was replaced or reordered since the slice was made.
-    """
-    with whole.unchanged_axes():
-        return (
-            _read_parts(whole, progress)
-            if whole.only is None
-            else whole.only.layouts.gather(progress)
-        )
-
-
-def _read_parts(whole: Whole, progress: Progress) -> Any:
-    """Return the values of several data sets, or of one as they are not stored."""
+    """Return the values: ``csr_array`` if sparse, else ``ndarray``."""
+    if whole.only is not None:
+        return whole.only.layouts.gather(progress)
     figures = figures_of(whole)
     spans = list(cut_at(row_sizes(figures, are_exact=False), READ_BYTES))
     tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)

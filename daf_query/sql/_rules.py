@@ -252,6 +252,8 @@ def _time(value: Any) -> str:
 
     >>> [_time(each) for each in (dt.date(2024, 1, 2), np.datetime64("2024"), np.datetime64("NaT"))]
     ["DATE '2024-01-02'", "DATE '2024-01-01'", 'NULL']
+    >>> _time(np.datetime64("2024-01-02T03", "h"))
+    "arrow_cast('2024-01-02T03:00:00', 'Timestamp(s)')"
     """
     zone = ""
     if getattr(value, "tzinfo", None) is not None:

@@ -42,6 +42,7 @@ from daf_storage.base import (
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
+    InvalidInputError,
     MissingDependencyError,
     UnsupportedDataError,
     located,
@@ -344,13 +345,11 @@ class Hdf5Node:
     kind: NodeKind
     identity: Hashable
     what: str
-    opened: int
-    """How often the file had been opened again: what was rewritten may have the same addresses."""
 
     @property
     def place(self) -> Hashable:
         """What another node has another one of, also if that is new."""
-        return self.opened, self.held.id
+        return self.held.opened, self.held.id
 
     def array(self, name: str = "") -> Hdf5Array | None:
         """Return this dataset, or the one of that name below this group."""
@@ -562,7 +561,7 @@ class Hdf5Array(StoredArray):
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
         with self.shared.lock:
-            offset = self.held.id.get_offset()
+            offset = self._same().get_offset()
             if offset is None:
                 raise CorruptDataError(f"{self.what}: its elements are not in the file any more")
             self._check_size(offset, size_bytes)
@@ -649,10 +648,25 @@ class Hdf5Array(StoredArray):
         if self._is_chunked:
             self.attempt(lambda: check_expansion(self.held.id, picks, what=self.what))
 
+    def _same(self) -> Any:
+        """Return the identifier of the dataset, unless another program has written its file again.
+
+        Raises
+        ------
+        InvalidInputError
+            One has: other values may be there by now.
+        """
+        found = self.held.id
+        if self.held.opened != self.shared.reopened:
+            raise InvalidInputError(
+                f"{self.what} was written again since this was made of it; make it again"
+            )
+        return found
+
     def attempt(self, read: Callable[[], Any]) -> Any:
         """Return what HDF5 is asked for, under its lock; what it raises is a `DafError`."""
         with self.shared.lock:
-            dataset = self.held.id  # opened again, if the file was
+            dataset = self._same()
             opened = self.shared.file
             self.shared.check_length(what=self.what)
             try:

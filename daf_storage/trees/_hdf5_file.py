@@ -626,6 +626,10 @@ class HeldObject:
     name: str
     """Its path in the file."""
 
+    def __post_init__(self) -> None:
+        self.opened = self._shared.reopened
+        """How often the file was opened again before: what was rewritten may have its address."""
+
     @property
     def id(self) -> Any:
         """Its identifier; it is looked for again where the file was opened again."""

@@ -409,7 +409,7 @@ class Hdf5Tree:
                 return None
             held = HeldObject(self._shared, found, self.path_in_file(path))
             what = f"{self.location}: {path}"
-            return Hdf5Node(self._shared, held, kind, identity, what, self._shared.reopened)
+            return Hdf5Node(self._shared, held, kind, identity, what)
 
     @property
     def server_version(self) -> tuple[Any, ...] | None:

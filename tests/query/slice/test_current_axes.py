@@ -47,3 +47,14 @@ def test_a_reordered_axis(tmp_path: Path, suffix: str, use: str, *, is_read: boo
     daf.delete_matrix("cell", "gene", "m")
     with pytest.raises(errors.InvalidInputError, match=CHANGED):
         USES["rows"](part, tmp_path)
+
+
+def test_values_are_those_of_before(tmp_path: Path) -> None:
+    """Values without names are read when their matrix was replaced and the session closed."""
+    daf = data_set(open_daf(tmp_path / "d.daf.zarr", "w"), cell=["a", "b"], gene=["x", "y"])
+    daf.set_matrix("cell", "gene", "m", np.arange(4).reshape(2, 2))
+    with connect(tmp_path / "d.daf.zarr") as session:
+        part = session.matrix("cell", "gene", "m")
+    daf.set_matrix("cell", "gene", "m", np.zeros((2, 2)), if_exists="replace")
+    assert part.to_numpy().tolist() == [[0, 1], [2, 3]]
+    assert [each.to_numpy().tolist() for each in part.blocks(rows=1)] == [[[0, 1]], [[2, 3]]]
