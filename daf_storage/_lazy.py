@@ -141,8 +141,8 @@ def stubbed_modules(package: str, stub: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> stubbed_modules("daf_query.cli", "_later.pyi")["np"]
-    <lazy module 'numpy'>
+    >>> stubbed_modules("daf_query.cli", "_later.pyi")["pa"]
+    <lazy module 'pyarrow'>
     """
     modules: dict[str, Any] = {}
     for node in ast.parse(pkgutil.get_data(package, stub) or b"").body:

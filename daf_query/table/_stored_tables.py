@@ -169,11 +169,15 @@ def entry_names(
 
 def _note(column: MatrixColumn) -> str:
     """Return what a column costs of a matrix that is stored by the other axis only."""
-    daf, info = column.daf, column.stored.info
+    daf, stored = column.daf, column.stored
+    info, read = stored.info, ReadEstimate()
     elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
+    for array in stored.element_arrays() if info.is_sparse else [stored.dense()]:
+        array.estimate([Span(0, array.info.shape[0])], read)
+    size = f", about {read.size_bytes:,} bytes in {read.requests:,} requests"
     note = (
-        f"gathered from up to {elements:,} stored elements, since the matrix {info.name!r} is "
-        f"stored by {info.columns_axis!r} only"
+        f"gathered from up to {elements:,} stored elements{size if read.is_remote else ''}, since "
+        f"the matrix {info.name!r} is stored by {info.columns_axis!r} only"
     )
     command = other_layout_command(daf, info.name)
     if info.is_row_major:

@@ -799,7 +799,7 @@ def _widened(value: Any, *, what: str) -> Any:
     """Return integers in 64 bits, in which the sums of those at one place do not wrap."""
     wide = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64)
     parts = sp.coo_array(wide)
-    parts = parts.reshape((-1, parts.shape[-1]))  # a vector is a row
+    parts = parts if parts.ndim == 2 else parts.reshape((1, -1))
     sums = sp.coo_array((np.abs(parts.data.astype(np.float64)), parts.coords), parts.shape).tocsr()
     if sums.nnz and float(sums.data.max()) >= _LARGEST_SURE_SUM and sums.nnz < parts.nnz:
         number = int(np.argmax(sums.data))
