@@ -55,7 +55,7 @@ _LEFT_OUT = re.compile("__repr__|__str__|nbytes|_cost|cost_bytes|.*_ns|_mix")
 """Functions for people, for a limit that nobody counts on to the byte, for a choice between two ways
 to the same, and for hashes that are compared with their like alone."""
 
-_LIMIT = re.compile("^_?[A-Z0-9_]*(MAX|MOST|LONGEST|FEW|MANY|SMALL|LARGE|KEPT|BLOCK|SECONDS)")
+_LIMIT = re.compile("^_?[A-Z0-9_]*(MOST|FEW|MANY|SMALL|BLOCK|SECONDS)")
 
 
 @dataclass(frozen=True, slots=True)
