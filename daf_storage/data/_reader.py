@@ -382,12 +382,9 @@ class DafReader:
         ScalarNotFoundError
             There is none and no ``default`` was given.
         """
-        try:
-            array = self._scalar(name)
-        except errors.ScalarNotFoundError:
-            if default is REQUIRED:
-                raise
+        if default is not REQUIRED and not self.has_scalar(name):
             return default
+        array = self._scalar(name)
         if array.info.size != 1:
             raise errors.CorruptDataError(
                 f"{self.location}: scalar {name!r} has {array.info.size} elements instead of one"
