@@ -617,6 +617,8 @@ class MatrixDataset(TableDataset):
         shown = member[1] if member else value_type(daf, self._axes, name, info.storage_type)
         self.value_type = shown
         """The type of the values."""
+        self.stored_type = arrow_type(info.storage_type)
+        """That in which they are stored."""
         self._selections = (_as_set(rows), _as_set(columns))
         super().__init__(self._listed(), location=daf.location, view=view)
         self.member_name = member and member[0]
@@ -636,8 +638,7 @@ class MatrixDataset(TableDataset):
         info = self._info
         first, second, value = self._names
         entries = pa.dictionary(pa.int32(), pa.string())
-        types = arrow_type(info.storage_type), self.value_type
-        can_be_null = any(map(pa.types.is_floating, types))
+        can_be_null = any(map(pa.types.is_floating, (self.stored_type, self.value_type)))
         fields = [
             *([] if self._member is None else [pa.field(DATASET, pa.string(), nullable=False)]),
             pa.field(first, entries, nullable=False),

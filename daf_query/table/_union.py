@@ -14,6 +14,7 @@ nothing is filled: what a data set lacks is no row.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -47,14 +48,19 @@ _SCRATCH_BYTES: Final = 1 << 16
 
 
 def unified(
-    schemas: Mapping[str, pa.Schema], table: str, broken: Mapping[str, str]
+    schemas: Mapping[str, pa.Schema],
+    table: str,
+    broken: Mapping[str, str],
+    stored: Mapping[str, set[pa.DataType]],
 ) -> tuple[list[pa.Field], dict[str, str]]:
     """Return the columns of several tables as one, and why some cannot be.
 
-    A column that is broken in one of them is left out of all: it is not missing there.
+    A column that is broken in one of them is left out of all: it is not missing there.  Where what
+    is shown has no type in common, as counts that are shown as Int64 and UInt64, the type is that
+    of what is ``stored``.
 
     >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
-    >>> unified({"a": first, "b": second}, "cell", {})[0][1:]
+    >>> unified({"a": first, "b": second}, "cell", {}, {})[0][1:]
     [pyarrow.Field<n: int16>]
     """
     names = {name for schema in schemas.values() for name in schema.names} - broken.keys()
@@ -64,7 +70,8 @@ def unified(
         having = {
             key: schema.field(name) for key, schema in schemas.items() if name in schema.names
         }
-        shared_type = common_type({field.type for field in having.values()})
+        shown = {field.type for field in having.values()}
+        shared_type = common_type(shown) or common_type(stored.get(name, shown))
         if name == DATASET:
             problems[name] = (
                 f"the axis {table!r} has a vector {name!r} of its own, which cannot be seen: the "
@@ -440,6 +447,7 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
     """Return the columns of a union; the parts have what reads them."""
     broken: dict[str, str] = {}
     schemas: dict[str, pa.Schema] = {}
+    stored: dict[str, set[pa.DataType]] = defaultdict(set)
     seen: set[Hashable] = set()
     length = 0
     for member, columns in members.items():
@@ -450,7 +458,9 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
             continue
         seen.add(signature)
         schemas[member] = columns.schema
-    fields, problems = unified(schemas, table, broken)
+        for name, column in columns.columns.items():
+            stored[name].add(column.own_field.type)
+    fields, problems = unified(schemas, table, broken, stored)
     shown = {field.name: TableColumn(ConstantColumn(field, None, length)) for field in fields}
     return TableColumns(table, length, shown, problems)
 
@@ -490,7 +500,10 @@ def matrix_union(tables: Mapping[str, MatrixDataset], location: str) -> UnionDat
 'value': [1.0, 2.5]}
     """
     title = next(iter(tables.values())).table_columns.table
-    value_type = common_type({each.value_type for each in tables.values()})
+    of_all = tables.values()
+    value_type = common_type({each.value_type for each in of_all}) or common_type(
+        {each.stored_type for each in of_all}
+    )
     if value_type is None:
         types = ", ".join(f"{name}: {each.value_type}" for name, each in tables.items())
         raise errors.UnsupportedDataError(

@@ -42,15 +42,16 @@ def test_dense_members(dtypes: list[str], fill: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint64"])
-def test_booleans_are_numbers_beside_numbers(dtype: str, is_sparse: bool) -> None:  # noqa: FBT001 - a parameter
+@pytest.mark.parametrize("other", ["bool", "uint8"])
+def test_booleans_are_numbers_beside_numbers(other: str, dtype: str, *, is_sparse: bool) -> None:
     """In slices, gene columns with any filter, the long form and profiles alike."""
     runs = {
-        "one": Run(["a", "b", "c"], ["g1", "g2"], "bool", is_sparse=is_sparse),
+        "one": Run(["a", "b", "c"], ["g1", "g2"], other, is_sparse=is_sparse),
         "two": Run(["d", "e"], ["g1", "g2"], dtype, is_sparse=is_sparse),
     }
     db, whole = session_of(runs), expected_of(runs, "inner", None)
     part = db.matrix("cell", "gene", "X")
-    assert part.dtype == dtype
+    assert part.dtype == (dtype if other == "bool" else np.result_type(other, dtype))
     values = part.to_numpy()
     same(part, whole)
     cells = np.array(list("abcde"))
