@@ -19,6 +19,7 @@ import contextvars
 import ctypes
 import functools
 import math
+import os
 import queue
 import signal
 import sys
@@ -56,6 +57,7 @@ _CALLS: Final = queue.SimpleQueue[Callable[[], None]]()
 """What another thread is to call for the main one."""
 _IDLE: Final = deque[None]()
 """An entry for each thread that waits for such calls: to start one takes longer than to plan."""
+os.register_at_fork(after_in_child=_IDLE.clear)  # its threads are the parent's
 _IDLE_SECONDS: Final = 0.5
 _MAX_CANCELLED: Final = 1000
 _STALLED_SECONDS: Final = 30.0
@@ -424,7 +426,7 @@ def _called_beside(function: Callable[[], _T]) -> _T:
                 _thread.start_new_thread(_begin_serving, (work,))
             if ended.acquire(timeout=_LOOK_SECONDS) or work.error is not None:
                 break  # not every Ctrl-C ends the wait
-            has_thread = work.has_begun  # the idle one has ended meanwhile, or is that of a parent
+            has_thread = work.has_begun  # the idle one has ended meanwhile
     except BaseException:
         work.stop(CancelledWork())
         if not work.has_ended.is_set():

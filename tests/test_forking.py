@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 import zarr
 
+from daf_query import _runs
+from daf_query._runs import call_engine
 from daf_storage import DafWriter, open_daf, verify
 from daf_storage.base import ForkLock
 from tests.support import data_set, served
@@ -172,6 +175,16 @@ def _in_child(work: Callable[[], object], meanwhile: Callable[[], object] = bool
     child.kill()
     child.join()
     return str(said)
+
+
+def test_a_child_does_not_wait_for_threads_of_its_parent() -> None:
+    """One that computes for the main thread is idle there, and starts anew in the child."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert call_engine(threading.get_ident) != threading.get_ident()
+        assert _in_child(lambda: list(_runs._IDLE)) == "[]"  # noqa: SLF001 - it is not told otherwise
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.sampled(1)
