@@ -182,7 +182,7 @@ def test_a_child_does_not_wait_for_threads_of_its_parent() -> None:
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert call_engine(threading.get_ident) != threading.get_ident()
-        assert _in_child(lambda: list(_runs._IDLE)) == "[]"  # noqa: SLF001 - it is not told otherwise
+        assert _in_child(lambda: list(_runs._IDLE)) == "[]"
     finally:
         signal.signal(signal.SIGINT, handler)
 

@@ -518,7 +518,11 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
     schemas = failed.tables.schemas
     named = map(failed.tables.named, failed.statement.sources)
     by_text = {".".join((CATALOG, *each)): each for each in named}  # of which any may have dots
-    schema, name = by_text.get(match["table"], (PUBLIC, *match["table"].split("."))[-2:])
+    written = match["table"]
+    for each in schemas:  # without the quotes that its name needs
+        if written.startswith(f"{each}."):
+            by_text.setdefault(written, (each, written.removeprefix(f"{each}.")))
+    schema, name = by_text.get(written, (PUBLIC, *written.split("."))[-2:])
     if schema not in {*schemas, PUBLIC}:
         has = errors.shown_names(schemas)
         is_file = table_format(f"{schema}.{name}") is not None
