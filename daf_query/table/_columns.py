@@ -307,6 +307,11 @@ def _converted(stored: pa.Array, target: pa.DataType) -> pa.Array:
     >>> _converted(pa.array(["true", None, "false"]), pa.bool_()).to_pylist()
     [True, None, False]
     """
+    if pa.types.is_boolean(target) and not pa.types.is_floating(stored.type):
+        codes = pc.index_in(stored, value_set=pa.array(["false", "true"]))  # a cast takes "1", too
+        if codes.null_count != stored.null_count:
+            raise ValueError("neither true nor false")
+        return pc.equal(codes, 1)
     if pa.types.is_timestamp(target) and target.tz is not None:
         local = stored.cast(pa.timestamp(target.unit))
         return pc.assume_timezone(local, "UTC").cast(target)

@@ -112,6 +112,9 @@ def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
     daf.set_vector("obs", "flag", ["true", "false", "true", "true"], **REPLACE)
     query = "SELECT flag FROM obs ORDER BY name"
     assert session.sql(query).to_pydict() == {"flag": [True, False, True, True]}
+    for others in (["1", "0", "1", "1"], ["TRUE", "false", "True", "true"]):  # as casts read them
+        daf.set_vector("obs", "flag", others, **REPLACE)
+        assert session.sql(query).to_pydict() == {"flag": others}
 
 
 def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:
