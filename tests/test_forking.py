@@ -178,7 +178,7 @@ def _in_child(work: Callable[[], object], meanwhile: Callable[[], object] = bool
 
 
 def test_a_child_does_not_wait_for_threads_of_its_parent() -> None:
-    """One that computes for the main thread is idle there, and starts anew in the child."""
+    """One that computes for the main thread is idle there; the child starts one again."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert call_engine(threading.get_ident) != threading.get_ident()
