@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -42,9 +43,7 @@ _ARROW_SIGNATURE: Final = b"ARROW1"
 def record_of(data_sets: DataSets, requested: Mapping[str, Any]) -> Record:
     """Return a record of what was asked of some data sets."""
     fingerprints = {
-        name: _fingerprint_or_none(source)
-        if isinstance(source, DafReader)
-        else {member: _fingerprint_or_none(daf) for member, daf in source.items()}
+        name: _fingerprint_or_none(source) if isinstance(source, DafReader) else _of_members(source)
         for name, source in data_sets.items()
     }
     return {**requested, "data_sets": fingerprints, "packages": _versions()}
@@ -165,6 +164,18 @@ def provenance(source: str | Path | Any) -> Record | None:
             f"{what}: what it has under {KEY!r} is no JSON object, so it is not from here"
         )
     return record
+
+
+def _of_members(members: Mapping[str, DafReader]) -> dict[str, str | None]:
+    """Return the fingerprints of several data sets by name, never by path."""
+    names = [Path(name).name for name in members]
+    times = Counter(names)
+    seen: Counter[str] = Counter()
+    listed = {}
+    for name, daf in zip(names, members.values(), strict=True):
+        seen[name] += 1
+        listed[name if times[name] == 1 else f"{name} ({seen[name]})"] = _fingerprint_or_none(daf)
+    return listed
 
 
 def _fingerprint_or_none(daf: DafReader) -> str | None:

@@ -233,9 +233,10 @@ def test_several_data_sets(path: Path, tmp_path: Path) -> None:
     twin = tmp_path / "other" / "pbmc.daf.zarr"
     twin.parent.mkdir()
     convert(path, twin, progress="never")
-    members = members_of(connect([path, twin]))
-    assert not any(str(tmp_path) in name for name in members)
-    assert len(members) == 2
+    for paths in ([path, twin], [path, twin, other]):
+        members = members_of(connect(paths))
+        assert not any(str(tmp_path) in name for name in members)
+        assert len(members) == len(paths)
 
 
 def members_of(session: DafSession) -> Any:
