@@ -221,7 +221,7 @@ def _description(connected: DafSession, table: str, field: pa.Field) -> dict[str
     shown = "CAST(CAST({} AS VARCHAR) AS DOUBLE)" if pa.types.is_float32(kind) else "{}"
     requested = {
         "count": f"count({column})",
-        "missing": f"count(*) - count({column})",
+        "missing": f"count(*) FILTER (WHERE {column} IS NULL)",
         "distinct": f"count(DISTINCT {column})",
     }
     top = ""

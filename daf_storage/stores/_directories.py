@@ -358,7 +358,7 @@ def check_output(path: str | Path, *, if_exists: IfExists) -> Output:
     """Refuse what could not be written in the end, before any work is done; see `output_path`."""
     check_choice(if_exists, IfExists, "if_exists")
     output = find_output(path)
-    if output.path.exists() and if_exists == "error":
+    if output.is_regular and output.path.exists() and if_exists == "error":
         raise errors.path_exists(output.given)
     return output
 

@@ -167,6 +167,7 @@ def test_exports_of_anndata(pbmc_path: Path, tmp_path: Path) -> None:
     check_outputs(tmp_path, "h5ad", partial(replace, daf), check)
     with pytest.raises(errors.ExistsError, match="exists already"):
         export_h5ad(daf, tmp_path / "link.h5ad")
+    export_h5ad(daf, "/dev/null")  # nothing would be lost
 
 
 def test_what_is_there_is_refused_before_any_work_and_what_comes_meanwhile_after(
