@@ -379,20 +379,20 @@ def save(explorer: Explorer, question: Question) -> Answer:
             403, "this explorer only reads", "start daf explore with --write OVERLAY to save"
         )
     sql = values.optional_string("sql")
-    if sql is None:
-        if not values.flag("selection"):
-            raise refusal(400, "'values' needs 'sql', or 'selection': true")
-        along = explorer.data.rows(schema, axis)
-        selection = _selection_of(explorer, along.tables.name, axis)
-        inside, outside = "TRUE", "FALSE"
-        if values.content.get("true") is not None or values.content.get("false") is not None:
-            inside, outside = (quoted_string(values.string(each)) for each in ("true", "false"))
-        sql = (
-            f"SELECT entry.name, CASE WHEN chosen.name IS NULL THEN {outside} ELSE {inside} END "  # noqa: S608 - quoted
-            f"AS saved FROM {along.table} AS entry LEFT JOIN {quoted_name(selection.table)} "
-            "AS chosen ON entry.name = chosen.name"
-        )
-    explorer.data.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
+    if sql is not None:
+        explorer.data.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
+        return {"name": name}
+    if not values.flag("selection"):
+        raise refusal(400, "'values' needs 'sql', or 'selection': true")
+    along = explorer.data.rows(schema, axis)
+    is_selected = np.zeros(along.whole.length, np.bool_)
+    is_selected[_selection_of(explorer, along.tables.name, axis).positions] = True
+    saved = pa.array(is_selected)
+    if values.content.get("true") is not None or values.content.get("false") is not None:
+        labels = (pa.scalar(values.string(each)) for each in ("true", "false"))
+        saved = pc.if_else(saved, *labels)
+    _, daf = explorer.data.session._writable(schema, axis)  # noqa: SLF001 - our own
+    daf.set_vector(axis, name, saved, if_exists=if_exists)
     return {"name": name}
 
 
@@ -473,7 +473,8 @@ def download(explorer: Explorer, question: Question) -> Iterator[Part]:
     with TemporaryDirectory(prefix="daf-explore-") as folder:
         path = Path(folder) / f"download{Path(wanted.name).suffix}"
         wanted.write(path)
-        disposition = f"attachment; filename*=UTF-8''{quote(wanted.name, safe='')}"
+        name = quote(wanted.name, safe="")  # curl -OJ knows the first form alone
+        disposition = f"attachment; filename=\"{name}\"; filename*=UTF-8''{name}"
         size = str(path.stat().st_size)
         headers = {"Content-Length": size, "Content-Disposition": disposition}
         yield StreamingResponse((), headers=headers, media_type=wanted.media_type)

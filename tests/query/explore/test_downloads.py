@@ -43,7 +43,7 @@ def fetched(client: TestClient, ticket: str, path: Path) -> Path:
     """Fetch a download, without the header of the token."""
     reply = client.get(f"/download/{ticket}", headers={"Authorization": ""})
     assert reply.status_code == 200, reply.text
-    assert reply.headers["content-disposition"].startswith("attachment; filename*=")
+    assert reply.headers["content-disposition"].startswith('attachment; filename="')
     path.write_bytes(reply.content)
     return path
 
