@@ -222,9 +222,9 @@ def _description(connected: DafSession, table: str, field: pa.Field) -> dict[str
     requested = {
         "count": f"count({column})",
         "missing": f"count(*) FILTER (WHERE {column} IS NULL)",
-        "distinct": f"count(DISTINCT {column})",
     }
-    top = ""
+    # By itself: beside others, 0.0 and -0.0 are two.
+    distinct, top = f'SELECT count(DISTINCT {column}) AS "distinct" FROM {table}', ""  # noqa: S608 - quoted
     if not pa.types.is_nested(kind):
         requested |= {key: shown.format(f"{key}({column})") for key in ("min", "max")}
         top = (
@@ -238,7 +238,7 @@ def _description(connected: DafSession, table: str, field: pa.Field) -> dict[str
         requested |= {key: f"percentile_cont({number}, {part})" for key, part in _QUARTILES.items()}
     listed = ", ".join(f'{each} AS "{key}"' for key, each in requested.items())
     described = {**dict.fromkeys(_DESCRIPTION), "column": field.name, "type": str(kind)}
-    for query in filter(None, (f"SELECT {listed} FROM {table}", top)):  # noqa: S608 - quoted
+    for query in filter(None, (f"SELECT {listed} FROM {table}", distinct, top)):  # noqa: S608 - quoted
         described |= dict(*connected.sql(query).to_pylist())
     return described
 
