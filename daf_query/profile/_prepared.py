@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._runs import check_cancelled
-from daf_query.matrix import Selection, each_once
+from daf_query.matrix import ConcatenatedAxis, Selection, each_once
 from daf_query.moments import (
     STATISTICS,
     Accumulator,
@@ -144,12 +144,12 @@ def _prepared(request: SliceRequest, what: str, is_said: str) -> tuple[Whole, di
         It is a matrix of strings.
     """
     found, location = matrix_axes(request), request.tables.location
-    whole = slice_of(request.name, found.axes, found.selections, found.having)
-    if whole.along:
+    if not isinstance(found.axes[0], ConcatenatedAxis):
         raise errors.InvalidInputError(
             f"{location}: {is_said} the entries of all data sets, which are those of axis "
             f"{request.axes[1]!r}; swap the axes, or in Python pass along={request.axes[0]!r}"
         )
+    whole = slice_of(request.name, found.axes, found.selections, found.having)
     if whole.dtype == object:
         raise errors.UnsupportedInputError(
             f"{location}: {request.name!r} is a matrix of strings, which have no sums and means; "

@@ -319,7 +319,7 @@ class MergedVector:
             dtypes = dtypes if are_floats else [*dtypes, np.dtype(np.float64)]
         fill = fill if self.lacks_values else None
         dtype = promoted(dtypes, fill)
-        merged = self._merged(self._parts(dtype), fill and dtype.type(fill))
+        merged = self._merged(self._parts(dtype), None if fill is None else dtype.type(fill))
         value = values = merged.to_numpy(zero_copy_only=False)
         if self._is_sparse(dtype, fill):
             places = np.flatnonzero(values)

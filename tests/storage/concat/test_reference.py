@@ -57,7 +57,13 @@ def test_missing_vectors(sources: Sources) -> None:
     daf = concatenated(sources, empty={("cell", "color"): "black"})
     assert daf.get_np_vector("cell", "color").tolist() == ["red", "green"] + ["black"] * 3
     sources[0].delete_vector("cell", "color")
-    for values, empty, is_sparse in (([1, 2], 0, True), ([1, 0], 2, False)):
+    cases: Any = (
+        ([1, 2], 0, True),
+        ([1, 0], 2, False),
+        ([1, 2], False, True),
+        ([True, False], 0, False),
+    )
+    for values, empty, is_sparse in cases:
         sources[0].set_vector("cell", "age", values, if_exists="replace")
         daf = concatenated(sources, empty={("cell", "age"): empty})
         assert daf.get_np_vector("cell", "age").tolist() == [*values, empty, empty, empty]
