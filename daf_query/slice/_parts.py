@@ -401,6 +401,8 @@ def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:
 
     >>> fill_of(None, is_sparse=True, of_strings=False)
     0
+    >>> fill_of(np.int64(7), is_sparse=False, of_strings=False)
+    7
     """
     if given is None:
         default = 0 if is_sparse else np.nan
@@ -411,7 +413,7 @@ def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:
         raise errors.InvalidInputError(f"fill_value={given!r} is no {what}, as the matrix holds")
     if isinstance(given, int) and not -(1 << 63) <= given < 1 << 64:
         raise errors.InvalidInputError(f"fill_value={given} has more than 64 bits")
-    return given
+    return given.item() if isinstance(given, np.generic) else given  # of no type of its own
 
 
 def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool) -> np.dtype[Any]:
@@ -429,6 +431,10 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
     dtype('float32')
     >>> result_dtype([np.dtype("i4")], float("nan"), is_filled=True)
     dtype('float64')
+    >>> result_dtype([np.dtype("u8")], -1, is_filled=True)
+    dtype('float64')
+    >>> [result_dtype([np.dtype("i1")], fill, is_filled=True).name for fill in (2**63, 1e39, -128)]
+    ['float64', 'float64', 'int8']
     """
     of_strings = [dtype.hasobject for dtype in dtypes]
     if all(of_strings):
@@ -440,8 +446,12 @@ def result_dtype(dtypes: Sequence[np.dtype[Any]], fill: Any, *, is_filled: bool)
     if not is_filled:
         return np.result_type(*dtypes)
     dtype = promoted(dtypes, fill)
-    is_too_large = dtype.kind == "f" and float(np.finfo(dtype).max) < abs(fill) < np.inf
-    return np.dtype(np.float64) if is_too_large else dtype
+    if dtype.kind == "b":
+        return dtype
+    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    has_room = int(limits.min) <= fill <= int(limits.max) or not np.isfinite(fill)
+    holds_all = has_room and all(np.can_cast(each, dtype) for each in dtypes)
+    return dtype if holds_all else np.dtype(np.float64)
 
 
 # Reading

@@ -260,6 +260,8 @@ def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]
     dtype('int64')
     >>> promoted([np.dtype("int8")], 127), promoted([np.dtype("int8")], 128)
     (dtype('int8'), dtype('int16'))
+    >>> promoted([np.dtype("int8")], 0.1), promoted([np.dtype("int8")], 1e39)
+    (dtype('float32'), dtype('float64'))
     """
     given = set(dtypes)
     dtype = np.result_type(*given)
@@ -269,13 +271,13 @@ def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]
         return promoted([dtype, fill.dtype])
     if fill is None or dtype.kind == "f":
         return dtype
-    if float(fill).is_integer():
+    if float(fill).is_integer() and -(2**63) <= fill < 2**64:
         if dtype.kind == "b" and fill in (0, 1):
             return dtype
         if dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max:
             return dtype
         return promoted([dtype, np.min_scalar_type(int(fill))])
-    return np.result_type(dtype, np.float32)
+    return np.result_type(dtype, np.float32, np.min_scalar_type(float(fill)))
 
 
 def plain_values(value: Any, *, what: str) -> AnyArray | pa.Array:
