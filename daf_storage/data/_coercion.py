@@ -356,11 +356,11 @@ def arrow_strings(values: Iterable[Any]) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         array = one_array(values)
         return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
-    what = "the list of entries"
+    listed = values.astype(object) if isinstance(values, np.ndarray) else list(values)
     try:
-        return strings_array(values, what=what)
-    except UnsupportedInputError:
-        return strings_array(list(map(str, values)), what=what)
+        return one_array(pa.array(listed, pa.string()))
+    except (pa.ArrowException, UnicodeEncodeError):
+        return strings_array(list(map(str, listed)), what="the list of entries")
 
 
 def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:

@@ -64,12 +64,12 @@ class Hdf5Transaction(ArrayChanges):
 
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""
-        with self._shared.lock:
+        with self._changing():
             self._shared.file.require_group(self._prepared(path))
 
     def mark_group(self, path: str) -> None:
         """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
-        with self._shared.lock:
+        with self._changing():
             self._shared.file.require_group(f"/{self._path_in_file(path)}")
 
     def write_scalar(self, path: str, values: Any) -> None:
@@ -92,17 +92,17 @@ class Hdf5Transaction(ArrayChanges):
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
         packing, start = self._packing(shape, storage_type), 0
-        with self._shared.lock:
+        with self._changing():
             dataset = self._create(path, shape, storage_type, packing)
         for block in blocks:
             if packing is not None:  # else there is room already
                 self._shared.require_space(block.nbytes)
-            with self._shared.lock:
+            with self._changing():
                 _write(dataset, np.asarray(block, storage_type.dtype, order="C"), start)
                 self._shared.check_written()
             start += math.prod(block.shape[:1])
         if packing is not None:
-            with self._shared.lock:
+            with self._changing():
                 dataset.flush()
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
@@ -110,7 +110,7 @@ class Hdf5Transaction(ArrayChanges):
         width = int(np.prod(shape[1:], dtype=object))
         step = max(STRING_BLOCK // max(width, 1), 1)
         try:
-            with self._shared.lock:
+            with self._changing():
                 dataset = self._shared.file.create_dataset(
                     self._prepared(path), shape=shape, dtype=h5py().string_dtype()
                 )
@@ -120,7 +120,7 @@ class Hdf5Transaction(ArrayChanges):
                 block = strings.slice(start * width, step * width)
                 self._shared.require_space(string_bytes(block))
                 values = block.to_numpy(zero_copy_only=False).astype(object, copy=False)
-                with self._shared.lock:
+                with self._changing():
                     dataset[start : start + step] = values.reshape(-1, *shape[1:])
                     self._shared.check_written()
         except ValueError as error:
@@ -133,7 +133,7 @@ class Hdf5Transaction(ArrayChanges):
         self, path: str, shape: tuple[int, ...], storage_type: StorageType
     ) -> AnyArray | None:
         size_bytes = int(np.prod(shape, dtype=object)) * storage_type.dtype.itemsize
-        with self._shared.lock:
+        with self._changing():
             if not self._shared.can_map:
                 return None
             dataset = self._create(path, shape, storage_type)
@@ -147,17 +147,21 @@ class Hdf5Transaction(ArrayChanges):
         """Rename what was prepared at ``path`` into its place."""
         target = self._path_in_file(path)
         with self._shared.lock:
-            file = self._shared.file
-            if target in file and not replace:
+            if not replace and self._tree.kind(path) is not None:
                 raise FileExistsError(f"{path} exists")
-            self.write_aside(path)
-            for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
-                prepared = file[self._prepared(annotated)]
-                prepared.attrs.update(self._attributes.pop(annotated))
-            if target in file:
-                self._take_away(target)
-            self._move(self._prepared(path), target)
-            self._settle()
+            with self._changing():
+                self._put_in_place(path, target)
+
+    def _put_in_place(self, path: str, target: str) -> None:
+        file = self._shared.file
+        self.write_aside(path)
+        for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
+            prepared = file[self._prepared(annotated)]
+            prepared.attrs.update(self._attributes.pop(annotated))
+        if target in file:
+            self._take_away(target)
+        self._move(self._prepared(path), target)
+        self._settle()
 
     def adopt(self, source: str, paths: Iterable[str]) -> None:
         """Put the nodes below ``source`` in place of those of the same paths: all, or none.
@@ -166,7 +170,7 @@ class Hdf5Transaction(ArrayChanges):
         are in place, see `put_back`.
         """
         record = self._path_in_file(RECORD)
-        with self._shared.lock:
+        with self._changing():
             file = self._shared.file
             drafted = f"{self._token}/record"
             for path in paths:
@@ -191,14 +195,14 @@ class Hdf5Transaction(ArrayChanges):
     def remove(self, path: str) -> None:
         """Take a node away; what others have open stays readable until they let go."""
         target = self._path_in_file(path)
-        with self._shared.lock:
+        with self._changing():
             if target in self._shared.file:
                 self._take_away(target)
                 self._settle()
 
     def close(self) -> None:
         """Discard what was not published."""
-        with self._shared.lock:
+        with self._changing():
             file = self._shared.file
             if not file.id.valid:
                 return
@@ -208,6 +212,12 @@ class Hdf5Transaction(ArrayChanges):
             if staging in file and not len(file[staging]):
                 del file[staging]
                 self._shared.flush()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock; what HDF5 reports of a failed write is a `StorageError`."""
+        with self._shared.lock, write_errors(self._tree.location):
+            yield
 
     def _packing(self, shape: tuple[int, ...], kind: StorageType) -> Packing | None:
         """Return how an array is packed; HDF5 cannot compress strings."""
@@ -474,14 +484,13 @@ class WritableHdf5Tree(Hdf5Tree):
         self._shared.require_linked()
         self._shared.require_space(0)
         changes = Hdf5Transaction(self._shared, self)
-        with write_errors(self.location):
-            try:
-                yield changes
-            except BaseException:
-                with suppress(OSError, RuntimeError):  # the first failure says more
-                    changes.close()
-                raise
-            changes.close()
+        try:
+            yield changes
+        except BaseException:
+            with suppress(errors.DafError, OSError, RuntimeError):  # the first failure says more
+                changes.close()
+            raise
+        changes.close()
 
     def packing_as(self, packing: Packing | None) -> WritableHdf5Tree:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""

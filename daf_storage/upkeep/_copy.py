@@ -69,15 +69,13 @@ def stored_value(kind: StorageType, value: Any, *, what: str) -> Any:
     if kind.is_string:
         if isinstance(value, str):
             return value
-        raise errors.InvalidInputError(
-            f"{what} has strings, and {value!r}, for entries that it lacks, is none"
-        )
+        raise errors.InvalidInputError(f"{what} has strings, and empty={value!r} is none")
     try:
         return stored_numbers(np.asarray(value), kind.dtype, what=what)[()]
     except errors.UnsupportedInputError as error:
         raise errors.InvalidInputError(
-            f"{what} has elements of type {kind.dtype}, and {value!r}, for entries that it lacks, "
-            "is none; pass dtype= as well"
+            f"{what} has elements of type {kind.dtype}, and empty={value!r} is none; pass dtype= "
+            "as well"
         ) from error
 
 
@@ -236,9 +234,10 @@ class Copier:
         for axis in {*key[:-1]}:
             holder.add_axis(axis, source.get_pa_vector(axis, "name"))
         if is_vector:
-            holder.set_vector(key[0], key[1], default)
+            holder.set_vector(key[0], key[1], source.get_np_vector(*key, default=default))
         else:
-            holder.set_matrix(key[0], key[1], key[2], default, relayout=False)
+            values = source.get_np_matrix(*key, default=default)
+            holder.set_matrix(key[0], key[1], key[2], values, relayout=False)
         return holder
 
     def _vector(

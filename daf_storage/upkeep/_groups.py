@@ -13,8 +13,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, VectorInfo, arrow_of
-from daf_storage.data import DafWriter, check_writer, number_strings, strings_input
-from daf_storage.upkeep._copy import stored_value
+from daf_storage.data import DafWriter, check_writer, number_strings, stored_numbers, strings_input
 
 _SUFFIXES = 100
 
@@ -336,9 +335,10 @@ def _moved(
             f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
             f"value of {info.name!r} for it; pass properties_defaults={{{info.name!r}: ...}}"
         )
-    given = str(default) if info.storage_type.is_string else default
-    what = f"{daf.location}: vector {info.name!r} of axis {axis!r}"
-    value = stored_value(info.storage_type, given, what=what)
+    value = str(default)
+    if not info.storage_type.is_string:
+        what = f"{daf.location}: the default of {info.name!r}"
+        value = stored_numbers(np.asarray(default), info.storage_type.dtype, what=what)[()]
     return pc.fill_null(values, pa.scalar(value, values.type))
 
 
