@@ -335,7 +335,7 @@ def _moved(
             f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
             f"value of {info.name!r} for it; pass properties_defaults={{{info.name!r}: ...}}"
         )
-    value = str(default)
+    value: Any = str(default)
     if not info.storage_type.is_string:
         what = f"{daf.location}: the default of {info.name!r}"
         value = stored_numbers(np.asarray(default), info.storage_type.dtype, what=what)[()]

@@ -137,6 +137,14 @@ class ChangingDafSuite(DafSuite):
             new[:] = UMIS.T
         assert full.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
 
+    def test_errors_of_others_while_a_property_is_written(self, full: DafWriter) -> None:
+        """They stay what they are, and nothing is stored."""
+        for error in (FileNotFoundError(2, "no such file", "/nowhere"), KeyError("Unable to open")):
+            with pytest.raises(type(error)) as raised, full.empty_dense_vector("cell", "v", "i4"):
+                raise error
+            assert raised.value is error
+            assert not full.has_vector("cell", "v")
+
     @pytest.mark.parametrize("entries", [None, ["x", "y"], ["x", "y", "z"]])
     def test_an_axis_that_changes_while_a_property_is_written(
         self, full: DafWriter, entries: list[str] | None

@@ -150,9 +150,9 @@ def test_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (1.5, 300, "x"):
         with pytest.raises(errors.InvalidInputError, match="of type uint8, and .* is none"):
             copy_vector(source, other, "cell", "age", empty=value)
-    with pytest.raises(errors.InvalidInputError, match="has strings, and 1, for entries"):
+    with pytest.raises(errors.InvalidInputError, match="has strings, and empty=1 is none"):
         copy_vector(source, other, "cell", "word", empty=1)
-    with pytest.raises(errors.InvalidInputError, match="has strings, and 1, for entries"):
+    with pytest.raises(errors.InvalidInputError, match="has strings, and empty=1 is none"):
         copy_matrix(source, other, "cell", "gene", "text", empty=1)
     with open_daf(tmp_path / "x.h5df", "w") as daf:
         copy_all(source, daf, packed=True, dtypes={("cell", "age"): "f4"})
