@@ -39,6 +39,8 @@ from daf_storage.errors import DafError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Remarked, StoredArray, Tree
 
+_LOOKS = 100
+
 DafReader: TypeAlias = Any
 """A data set that is open, whose module knows this one."""
 
@@ -252,20 +254,33 @@ def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Itera
 def _orientations(
     daf: DafReader, axes: tuple[str, str], name: str, problems: list[Problem]
 ) -> list[MatrixInfo]:
-    """Return the metadata of a matrix in each orientation in which it is stored."""
-    what = f"matrix {name!r} of axes"
-    of_both = f"{what} {axes[0]!r} and {axes[1]!r}"
-    found = []
-    for stored in _guarded(problems, of_both, partial(daf.open_orientations, *axes, name)) or ():
-        info = stored.info
-        whole = f"{what} {info.rows_axis!r} and {info.columns_axis!r}"
-        found.append(_guarded(problems, whole, partial(_checked, stored)))
-    return [info for info in found if info is not None]
+    """Return the metadata of a matrix in each orientation in which it is stored.
+
+    A writer may replace one by the other between the two looks: then it is looked for again.
+    """
+    for _ in range(_LOOKS):
+        noted: list[Problem] = []
+        found = [
+            _guarded(
+                noted,
+                f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}",
+                partial(_matrix_info, daf, *pair, name),
+            )
+            for pair in dict.fromkeys([axes, axes[::-1]])
+        ]
+        whole = [info for info in found if info is not None]
+        if whole or noted or name not in daf.matrices_set(*axes):
+            problems += noted
+            return whole
+    return []
 
 
-def _checked(stored: StoredMatrix) -> MatrixInfo:
-    stored.check_stored()
-    return stored.info
+def _matrix_info(daf: DafReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
+    """Return the metadata of a matrix; None if it is not stored in this orientation."""
+    stored = daf.find_matrix(rows, columns, name)
+    if stored is not None:
+        stored.check_stored()
+    return None if stored is None else stored.info
 
 
 _Section = tuple[str, list[tuple[str, ...]]]

@@ -37,6 +37,8 @@ MAX_LISTED_CHUNKS: Final = 1 << 19
 _SHUFFLE: Final = 2
 _FREE_BYTES: Final = 1 << 28
 _DEFLATE_RATIO: Final = 1032
+_FEW_LOOKS: Final = 64
+"""Of more chunks, the size of all is asked for first."""
 _FETCHED_BYTES: Final = 1 << 26
 """Chunks of about so many bytes are downloaded before the first of them is decoded."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
@@ -303,6 +305,9 @@ def check_expansion(dataset: Any, picks: tuple[slice, ...], *, what: str) -> Non
     for length, chunk, pick in itertools.zip_longest(dataset.shape, chunks, picks):
         first, last, _ = (pick or slice(None)).indices(length)
         parts.append(range(first // chunk * chunk, last, chunk))
+    is_long = math.prod(map(len, parts)) > _FEW_LOOKS
+    if is_long and dataset.get_storage_size() * _DEFLATE_RATIO <= _FREE_BYTES:
+        return
     for offset in itertools.product(*parts):
         size_bytes = 0
         with suppress(*H5PY_ERRORS):  # such as of one that is not stored
