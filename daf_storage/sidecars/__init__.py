@@ -334,12 +334,17 @@ def sidecar_beside(path: Source) -> Path | None:
 
 
 def sidecar_path(path: str | Path) -> Path:
-    """Return a path that was given for a sidecar as an absolute one, if it can be one."""
-    if not os.fspath(path).endswith(SIDECAR_SUFFIX):
+    """Return a path that was given for a sidecar as an absolute one, if it can be one.
+
+    >>> sidecar_path("/data/x.daf.zarr/").name
+    'x.daf.zarr'
+    """
+    absolute = Path(os.path.abspath(path))
+    if not absolute.name.endswith(SIDECAR_SUFFIX):
         raise errors.InvalidInputError(
             f"{path}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
         )
-    return Path(os.path.abspath(path))
+    return absolute
 
 
 def is_sidecar(path: str | Path) -> bool:
