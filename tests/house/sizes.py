@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-MOST_LINES: Final = {"daf_query": 22_354, "daf_storage": 23_728}
+MOST_LINES: Final = {"daf_query": 22_354, "daf_storage": 23_718}
 """What a package may have; to be lowered whenever it has shrunk, and never raised."""
 
 _NO_CODE: Final = {
