@@ -649,7 +649,7 @@ class Hdf5Array(StoredArray):
             self.attempt(lambda: check_expansion(self.held.id, picks, what=self.what))
 
     def _same(self) -> Any:
-        """Return the identifier of the dataset, unless another program has written its file again.
+        """Return the identifier of the dataset, unless another program has rewritten its file.
 
         Raises
         ------
@@ -659,7 +659,7 @@ class Hdf5Array(StoredArray):
         found = self.held.id
         if self.held.opened != self.shared.reopened:
             raise InvalidInputError(
-                f"{self.what} was written again since this was made of it; make it again"
+                f"{self.what} was rewritten by another program after it was opened; open it again"
             )
         return found
 

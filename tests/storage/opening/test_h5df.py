@@ -490,7 +490,7 @@ def test_elements_that_another_program_has_taken_away(path: Path, chunks: Any) -
         assert ages.read().tolist() == [30, 60, 90]
         path.write_bytes(changed.read_bytes())
         assert daf.get_scalar("organism") == "human"
-        with pytest.raises(errors.DafError, match=r"age.* (any more|make it again)"):
+        with pytest.raises(errors.DafError, match=r"age.* (any more|open it again)"):
             ages.read()
 
 
